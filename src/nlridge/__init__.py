@@ -1,0 +1,32 @@
+"""nlridge takes the noise out of images: ``nlridge.denoise(image, sigma)``."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+__all__ = ["Recipe", "Step", "__version__", "denoise", "recipe", "recipe_names"]
+
+if TYPE_CHECKING:
+    from .denoising import denoise
+    from .recipes import Recipe, Step, recipe, recipe_names
+
+# NumPy, Numba and the kernels are imported when a name is first used.
+_HOMES = {
+    "denoise": ".denoising",
+    "Recipe": ".recipes",
+    "Step": ".recipes",
+    "recipe": ".recipes",
+    "recipe_names": ".recipes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name], __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Where a step of the algorithm runs."""

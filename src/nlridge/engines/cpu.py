@@ -1,0 +1,231 @@
+"""The CPU engine: one step of the algorithm, in compiled blocks of reference patches on a pool of threads.
+
+A block is a fixed number of reference rows and columns, counted from the corner of the image.  It
+reads its own window of the noisy image and the guide, and adds up its own weighted sums, which are
+then added to those of the image in the order of the blocks: the result depends neither on the
+number of threads nor on what lies farther away than the algorithm reaches.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+
+from ..families import Estimator
+from ..kernels.compile import compiled, kernel
+from ..kernels.linalg import padded
+from ..kernels.simd import LANES
+from ..patches.groups import aggregate, gather, normalise
+from ..patches.matching import FAR, distances, nearest
+from ..recipes import Step
+
+Image = npt.NDArray[np.float32]
+Positions = npt.NDArray[np.intp]
+
+_ROWS, _COLUMNS = 8, 64  # reference patches of a block
+_TOGETHER = 16  # of a row of these, those whose distances are computed together
+
+_FLOATS = types.Array(types.float32, 1, "C")
+_INDEX = types.intp
+_INDICES = types.Array(types.intp, 1, "C")
+ESTIMATE = types.void(_FLOATS, _FLOATS, _FLOATS, _FLOATS, _INDEX, _INDEX, types.float32, _FLOATS)
+"""The signature of a family's kernel: Y, X, denoised, weights, n, m, variance, parameters."""
+_BLOCK = types.void(
+    types.FunctionType(ESTIMATE), _FLOATS, _FLOATS, types.boolean, _FLOATS, _FLOATS, _INDEX,
+    _INDICES, _INDICES, _INDICES, _INDICES, _INDEX, _INDEX, _INDEX, _INDEX, types.float32, _FLOATS,
+)  # fmt: skip
+
+
+class Block(NamedTuple):
+    """The corners of the reference patches of a block, in the coordinates of the image."""
+
+    ys: Positions
+    xs: Positions
+
+
+class Window(NamedTuple):
+    """The part of the image that a block reads and writes; it may reach beyond the image."""
+
+    top: int
+    left: int
+    height: int
+    width: int
+
+    def cut(self, image: Image, outside: float) -> Image:
+        """A padded copy of this part of the image."""
+        copy = np.full((self.height, self.width), outside, np.float32)
+        here, there = self._overlap(image)
+        copy[here] = image[there]
+        return copy
+
+    def add(self, part: Image, image: Image) -> None:
+        """Add this part to the image."""
+        here, there = self._overlap(image)
+        image[there] += part[here]
+
+    def _overlap(self, image: Image) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
+        """Where the window and the image overlap, in coordinates of the one and of the other."""
+        height, width = image.shape
+        y0, y1 = max(self.top, 0), min(self.top + self.height, height)
+        x0, x1 = max(self.left, 0), min(self.left + self.width, width)
+        here = slice(y0 - self.top, y1 - self.top), slice(x0 - self.left, x1 - self.left)
+        return here, (slice(y0, y1), slice(x0, x1))
+
+
+def step(
+    noisy: Image,
+    guide: Image,
+    estimator: Estimator,
+    settings: Step,
+    sigma: float,
+    *,
+    workers: int,
+    tick: Callable[[], None],
+) -> Image:
+    """Match on the guide, denoise the groups, and average them back into an image.
+
+    `tick` is called from the calling thread after each block.
+    """
+    parameters = np.array(estimator.parameters, np.float32)
+    estimate = compiled(estimator.kernel, ESTIMATE)
+    compiled(_block, _BLOCK)
+    total, weight = np.zeros_like(noisy), np.zeros_like(noisy)
+    denoise = partial(_denoise_block, noisy, guide, estimate, parameters, settings, sigma)
+    for window, part, corners in _in_order(denoise, list(blocks(noisy.shape, settings)), workers):
+        window.add(part, total)
+        window.add(corners, weight)
+        tick()
+    normalise(total, weight, settings.patch_size)
+    return total
+
+
+def blocks(shape: tuple[int, int], settings: Step) -> Iterator[Block]:
+    """The reference patches of an image: a grid of the given stride, and its last row and column."""
+    ys, xs = (_references(length, settings) for length in shape)
+    for i in range(0, len(ys), _ROWS):
+        for j in range(0, len(xs), _COLUMNS):
+            yield Block(ys[i : i + _ROWS], xs[j : j + _COLUMNS])
+
+
+def _references(length: int, settings: Step) -> Positions:
+    last = length - settings.patch_size
+    grid = np.arange(0, last + 1, settings.stride, dtype=np.intp)
+    return grid if grid[-1] == last else np.append(grid, np.intp(last))
+
+
+def _in_order(
+    function: Callable[[Block], tuple[Window, Image, Image]], items: list[Block], workers: int
+) -> Iterator[tuple[Window, Image, Image]]:
+    """function(item) of each item in turn, computed ahead by the workers but never far ahead."""
+    if workers == 1 or len(items) == 1:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(min(workers, len(items)), "nlridge") as pool:
+        ahead: deque[Future[tuple[Window, Image, Image]]] = deque()
+        try:
+            for item in items:
+                ahead.append(pool.submit(function, item))
+                if len(ahead) > 2 * workers:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:  # after an error or Ctrl-C, only the blocks under way are waited for
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _denoise_block(
+    noisy: Image,
+    guide: Image,
+    estimate: Callable[..., None],
+    parameters: npt.NDArray[np.float32],
+    settings: Step,
+    sigma: float,
+    block: Block,
+) -> tuple[Window, Image, Image]:
+    """The weighted sums of the denoised patches of a block, and the weights at their corners."""
+    patch, radius = settings.patch_size, settings.window // 2
+    ys, xs = block
+    top, left = int(ys[0]) - radius, int(xs[0]) - radius
+    window = Window(
+        top,
+        left,
+        height=int(ys[-1]) + patch + radius - top,
+        width=int(xs[-1]) + patch + radius - left + 2 * LANES,  # kernels work on whole vectors
+    )
+    y = window.cut(noisy, 0)
+    g = window.cut(guide, FAR)
+    total, weight = np.zeros_like(y), np.zeros_like(y)
+    _block(
+        estimate,
+        y.reshape(-1),
+        g.reshape(-1),
+        guide is noisy,
+        total.reshape(-1),
+        weight.reshape(-1),
+        window.width,
+        ys - top,
+        xs - left,
+        _candidates(ys, noisy.shape[0] - patch, radius),
+        _candidates(xs, noisy.shape[1] - patch, radius),
+        settings.stride,
+        patch,
+        settings.group_size,
+        settings.window,
+        np.float32(sigma**2),
+        parameters,
+    )
+    return window, total, weight
+
+
+def _candidates(positions: Positions, last: int, radius: int) -> Positions:
+    """How many rows (or columns) of a reference's window hold a patch that lies in the image."""
+    return np.minimum(positions + radius, last) - np.maximum(positions - radius, 0) + 1
+
+
+@kernel
+def _block(  # type: ignore[no-untyped-def]
+    estimate, noisy, guide, guide_is_noisy, total, weight, row_length, ys, xs, rows, columns,
+    stride, patch, group_size, window, variance, parameters,
+):  # fmt: skip
+    n = patch * patch
+    size, most = padded(n), padded(group_size)
+    # Zeros, since arithmetic on whole vectors also touches what no pixel is ever written to.
+    Y = np.zeros(most * size + LANES, np.float32)
+    X = Y if guide_is_noisy else np.zeros(most * size + LANES, np.float32)
+    denoised = np.empty(most * size + LANES, np.float32)
+    weights = np.empty(most, np.float32)
+    candidates = window * padded(window)
+    distance = np.empty(_TOGETHER * candidates, np.float32)
+    places = np.empty(candidates + LANES, np.intp)
+    kept = np.empty(candidates + LANES, np.float32)
+    mask = np.zeros(padded(patch), np.float32)
+    mask[:patch] = 1
+    for i in range(len(ys)):
+        guess = np.float32(2 * n) * variance
+        first = 0
+        while first < len(xs):
+            count = 1
+            while (
+                count < _TOGETHER
+                and first + count < len(xs)
+                and xs[first + count] - xs[first + count - 1] == stride
+            ):
+                count += 1
+            corner = ys[i] * row_length + xs[first]
+            distances(guide, row_length, corner, count, stride, patch, window, distance)
+            for c in range(count):
+                m = min(group_size, rows[i] * columns[first + c])
+                guess = nearest(
+                    distance, c * candidates, window, m, guess, row_length, corner + c * stride, places, kept
+                )
+                gather(noisy, row_length, places, m, patch, Y)
+                if not guide_is_noisy:
+                    gather(guide, row_length, places, m, patch, X)
+                estimate(Y, X, denoised, weights, n, m, variance, parameters)
+                aggregate(denoised, weights, places, m, patch, mask, total, row_length, weight)
+            first += count

@@ -1,0 +1,53 @@
+"""How kernels are compiled: the one decorator that all of them carry."""
+
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": True, "error_model": "numpy"}
+
+
+def kernel(function: F) -> F:
+    """Compile `function` for this CPU when it is first called, and keep the result on disk.
+
+    Kernels release the GIL, trust their arguments, and must not see NaN (fastmath).
+    """
+    try:
+        compiled = numba.njit(cache=True, **_OPTIONS)(function)
+    except RuntimeError:  # Numba found no folder that it may write its cache to
+        _say_that_nothing_is_kept()
+        compiled = numba.njit(**_OPTIONS)(function)
+    return compiled  # type: ignore[no-any-return]
+
+
+def compiled(function: F, signature: Any) -> F:
+    """A kernel that exists for one signature only, compiled or read from disk by now.
+
+    Such a kernel can be passed to another kernel, or take one as an argument, without either being
+    compiled again for the other.
+    """
+    with _lock:
+        if not function.signatures:  # type: ignore[attr-defined]
+            function.compile(signature)  # type: ignore[attr-defined]
+            function.disable_compile()  # type: ignore[attr-defined]
+    return function
+
+
+def _say_that_nothing_is_kept() -> None:
+    if not _said:
+        _said.append(True)
+        warnings.warn(
+            "nlridge found no folder for its compiled kernels and compiles anew in each process; "
+            "set NUMBA_CACHE_DIR to a writable folder to avoid this",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+_said: list[bool] = []
+_lock = threading.Lock()

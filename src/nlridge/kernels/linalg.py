@@ -1,0 +1,168 @@
+"""Small dense float32 matrices in flat buffers, row after row.
+
+Sides are multiples of LANES (`padded`); numbers of rows to compute are multiples of 8, which is
+the height of a panel.
+"""
+
+import numpy as np
+
+from .compile import kernel
+from .simd import LANES, inverse_factor_tile, load, product_tile, splat, store, transpose
+
+WIDE = 3 * LANES  # columns of the widest tile
+
+_set_4x3 = product_tile(4, 3, subtract=False)
+_set_4x2 = product_tile(4, 2, subtract=False)
+_set_8x1 = product_tile(8, 1, subtract=False)
+_subtract_4x3 = product_tile(4, 3, subtract=True)
+_subtract_4x2 = product_tile(4, 2, subtract=True)
+_subtract_8x1 = product_tile(8, 1, subtract=True)
+
+_set_1x6 = product_tile(1, 6, subtract=False)
+_set_1x4 = product_tile(1, 4, subtract=False)
+_set_1x1 = product_tile(1, 1, subtract=False)
+_subtract_1x6 = product_tile(1, 6, subtract=True)
+_subtract_1x4 = product_tile(1, 4, subtract=True)
+_subtract_1x1 = product_tile(1, 1, subtract=True)
+
+
+@kernel
+def padded(size):  # type: ignore[no-untyped-def]
+    """`size` rounded up to whole vectors."""
+    return (size + LANES - 1) // LANES * LANES
+
+
+@kernel
+def panels(size):  # type: ignore[no-untyped-def]
+    """`size` rounded up to whole panels of 8 rows."""
+    return (size + 7) // 8 * 8
+
+
+@kernel
+def product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, length):  # type: ignore[no-untyped-def]
+    """C = A B, where A is rows x length with element (i, k) at a + i a_row + k a_column.
+
+    Columns of C are finished one group after the other and rows from the last to the first, so
+    that C may be B itself where A is lower triangular.
+    """
+    j = 0
+    while j < columns:
+        left = columns - j
+        for i in range(rows - 8, -1, -8):
+            ci, ai = c + i * c_row + j, a + i * a_row
+            if left >= WIDE:
+                _set_4x3(C, ci + 4 * c_row, c_row, A, ai + 4 * a_row, a_row, a_column, B, b + j, b_row, length)
+                _set_4x3(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
+            elif left >= 2 * LANES:
+                _set_4x2(C, ci + 4 * c_row, c_row, A, ai + 4 * a_row, a_row, a_column, B, b + j, b_row, length)
+                _set_4x2(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
+            else:
+                _set_8x1(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
+        j += min(left, WIDE)
+
+
+@kernel
+def subtract_product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, length):  # type: ignore[no-untyped-def]
+    """C -= A B, in the manner of `product`."""
+    j = 0
+    while j < columns:
+        left = columns - j
+        for i in range(0, rows, 8):
+            ci, ai = c + i * c_row + j, a + i * a_row
+            if left >= WIDE:
+                _subtract_4x3(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
+                _subtract_4x3(C, ci + 4 * c_row, c_row, A, ai + 4 * a_row, a_row, a_column, B, b + j, b_row, length)
+            elif left >= 2 * LANES:
+                _subtract_4x2(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
+                _subtract_4x2(C, ci + 4 * c_row, c_row, A, ai + 4 * a_row, a_row, a_column, B, b + j, b_row, length)
+            else:
+                _subtract_8x1(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
+        j += min(left, WIDE)
+
+
+@kernel
+def row_product(C, c, A, a, a_column, B, b, b_row, columns, length):  # type: ignore[no-untyped-def]
+    """C = A B for a single row."""
+    j = 0
+    while j < columns:
+        if columns - j >= 6 * LANES:
+            _set_1x6(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length)
+            j += 6 * LANES
+        elif columns - j >= 4 * LANES:
+            _set_1x4(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length)
+            j += 4 * LANES
+        else:
+            _set_1x1(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length)
+            j += LANES
+
+
+@kernel
+def subtract_row_product(C, c, A, a, a_column, B, b, b_row, columns, length):  # type: ignore[no-untyped-def]
+    """C -= A B for a single row."""
+    j = 0
+    while j < columns:
+        if columns - j >= 6 * LANES:
+            _subtract_1x6(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length)
+            j += 6 * LANES
+        elif columns - j >= 4 * LANES:
+            _subtract_1x4(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length)
+            j += 4 * LANES
+        else:
+            _subtract_1x1(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length)
+            j += LANES
+
+
+@kernel
+def transposed(target, source, rows, columns):  # type: ignore[no-untyped-def]
+    """target (columns x rows) = source' (rows x columns)."""
+    for i in range(0, rows, LANES):
+        for j in range(0, columns, LANES):
+            transpose(target, j * rows + i, rows, source, i * columns + j, columns)
+
+
+@kernel
+def gram(Q, X, side, length):  # type: ignore[no-untyped-def]
+    """The upper triangle, in blocks, of Q = X'X, where X is length x side."""
+    for i in range(0, side, LANES):
+        product(Q, i * side + i, side, X, i, 1, side, X, i, side, LANES, side - i, length)
+
+
+@kernel
+def inverse_factor(Q, K, side):  # type: ignore[no-untyped-def]
+    """K = inv(U'), lower triangular, where Q = U'U; Q is given by its upper triangle and lost.
+
+    Blocked by LANES.  K must be zero above its diagonal blocks.
+    """
+    S = np.empty(LANES * LANES, np.float32)
+    T = np.empty(LANES * side, np.float32)
+    for p in range(0, side, LANES):
+        top = p * side
+        if p > 0:  # Q[p, p:] -= U[:p, p]' U[:p, p:]
+            subtract_product(Q, top + p, side, Q, p, 1, side, Q, p, side, LANES, side - p, p)
+        for i in range(LANES):
+            store(S, i * LANES, load(Q, top + i * side + p))
+        inverse_factor_tile(S, 0, LANES)
+        for i in range(LANES):
+            store(K, top + i * side + p, load(S, i * LANES))
+        # U[p, p+1:] = S Q[p, p+1:]
+        after = top + p + LANES
+        product(Q, after, side, S, 0, LANES, 1, Q, after, side, LANES, side - p - LANES, LANES)
+        # K[p, :p] = -S U[:p, p]' K[:p, :p]
+        for j in range(0, p, WIDE):
+            product(T, j, side, Q, j * side + p, 1, side, K, j * side + j, side, LANES, min(WIDE, p - j), p - j)
+        for i in range(LANES):
+            store(S, i * LANES, splat(np.float32(0)) - load(S, i * LANES))
+        product(K, top, side, S, 0, LANES, 1, T, 0, side, LANES, p, LANES)
+
+
+@kernel
+def invert(Q, side):  # type: ignore[no-untyped-def]
+    """In place: the upper triangle of a symmetric positive definite Q -> the whole of inv(Q)."""
+    K = np.zeros(side * side, np.float32)
+    inverse_factor(Q, K, side)
+    for i in range(0, side, LANES):
+        for j in range(i, side, WIDE):  # Q[i, j] = K[j:, i]' K[j:, j]
+            columns = min(WIDE, side - j)
+            product(Q, i * side + j, side, K, j * side + i, 1, side, K, j * side + j, side, LANES, columns, side - j)
+        for j in range(i + LANES, side, LANES):
+            transpose(Q, j * side + i, side, Q, i * side + j, side)

@@ -1,0 +1,387 @@
+"""Vectors of float32 as a Numba type, so that SIMD kernels are written in plain Python.
+
+All explicit SIMD of the package lives in this file.  `LANES` is the natural width of the CPU that
+the kernels are compiled for; LLVM lowers the vectors to AVX-512, AVX2 or NEON.  Operations take a
+flat array and an offset into it and check neither: the callers pad their buffers.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.registry import cpu_target
+from numba.extending import intrinsic, models, overload, register_model
+
+_FEATURES = str(cpu_target.target_context.codegen().magic_tuple()[2])
+LANES = 16 if "+avx512f" in _FEATURES else 8
+
+_INDEX = ir.IntType(64)
+_LANE = ir.IntType(32)
+_FLOATS = ir.VectorType(ir.FloatType(), LANES)
+_UNDEFINED = ir.Constant(_FLOATS, ir.Undefined)
+_ZERO = ir.Constant(_FLOATS, [0.0] * LANES)
+
+
+class _Vector(types.Type):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__(name=f"float32x{LANES}")
+
+
+vector = _Vector()
+
+
+@register_model(_Vector)
+class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, fe_type: Any) -> None:
+        super().__init__(manager, fe_type, _FLOATS)
+
+
+# What the intrinsics below are made of: LLVM values in, LLVM values out.
+
+
+def _data(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
+    return context.make_array(array_type)(context, builder, array).data
+
+
+def _load(builder: Any, data: Any, offset: Any) -> Any:
+    pointer = builder.bitcast(builder.gep(data, [offset]), _FLOATS.as_pointer())
+    return builder.load(pointer, align=4)
+
+
+def _store(builder: Any, value: Any, data: Any, offset: Any) -> None:
+    pointer = builder.bitcast(builder.gep(data, [offset]), _FLOATS.as_pointer())
+    builder.store(value, pointer, align=4)
+
+
+def _shuffle(builder: Any, first: Any, second: Any, lanes: list[int]) -> Any:
+    mask = ir.Constant(ir.VectorType(_LANE, LANES), lanes)
+    return builder.shuffle_vector(first, second, mask)
+
+
+def _splat(builder: Any, scalar: Any) -> Any:
+    one = builder.insert_element(_UNDEFINED, scalar, ir.Constant(_LANE, 0))
+    return _shuffle(builder, one, _UNDEFINED, [0] * LANES)
+
+
+def _fma(builder: Any, x: Any, y: Any, z: Any) -> Any:
+    signature = ir.FunctionType(_FLOATS, [_FLOATS] * 3)
+    function = cgutils.get_or_insert_function(
+        builder.module, signature, f"llvm.fma.v{LANES}f32"
+    )
+    return builder.call(function, [x, y, z])
+
+
+def _larger(builder: Any, x: Any, y: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", x, y), x, y)
+
+
+def _times(builder: Any, index: Any, factor: int) -> Any:
+    return builder.mul(index, ir.Constant(_INDEX, factor))
+
+
+# Elements: one vector at a time.
+
+
+@intrinsic  # type: ignore[misc]
+def load(context, array, offset):  # type: ignore[no-untyped-def]
+    """The vector at array[offset:]."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return _load(builder, _data(context, builder, signature.args[0], args[0]), args[1])
+
+    return vector(array, types.intp), generate
+
+
+@intrinsic  # type: ignore[misc]
+def store(context, array, offset, value):  # type: ignore[no-untyped-def]
+    """array[offset:] = value, one vector of it."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        _store(builder, args[2], _data(context, builder, signature.args[0], args[0]), args[1])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, vector), generate
+
+
+@intrinsic  # type: ignore[misc]
+def splat(context, scalar):  # type: ignore[no-untyped-def]
+    """A vector of equal lanes."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return _splat(builder, args[0])
+
+    return vector(types.float32), generate
+
+
+@intrinsic  # type: ignore[misc]
+def fma(context, x, y, z):  # type: ignore[no-untyped-def]
+    """x * y + z."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return _fma(builder, *args)
+
+    return vector(vector, vector, vector), generate
+
+
+@intrinsic  # type: ignore[misc]
+def larger(context, x, y):  # type: ignore[no-untyped-def]
+    """The larger of x and y in each lane."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return _larger(builder, *args)
+
+    return vector(vector, vector), generate
+
+
+def _reduce(operation: Callable[..., Any]) -> Any:
+    @intrinsic  # type: ignore[misc]
+    def reduction(context, x):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            value, half = args[0], LANES // 2
+            while half:
+                lanes = [(lane + half) % LANES for lane in range(LANES)]
+                value = operation(builder, value, _shuffle(builder, value, _UNDEFINED, lanes))
+                half //= 2
+            return builder.extract_element(value, ir.Constant(_LANE, 0))
+
+        return types.float32(vector), generate
+
+    return reduction
+
+
+total = _reduce(lambda builder, x, y: builder.fadd(x, y))  # the sum of the lanes
+largest = _reduce(_larger)  # the largest of the lanes
+
+
+@intrinsic  # type: ignore[misc]
+def at_most_bits(context, x, y):  # type: ignore[no-untyped-def]
+    """An integer whose bit l says whether x <= y in lane l."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        bits = builder.bitcast(builder.fcmp_ordered("<=", *args), ir.IntType(LANES))
+        return builder.zext(bits, _LANE)
+
+    return types.uint32(vector, vector), generate
+
+
+@intrinsic  # type: ignore[misc]
+def lowest_bit(context, bits):  # type: ignore[no-untyped-def]
+    """The position of the lowest set bit."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.zext(builder.cttz(args[0], ir.Constant(ir.IntType(1), 1)), _INDEX)
+
+    return types.intp(types.uint32), generate
+
+
+@intrinsic  # type: ignore[misc]
+def count_bits(context, bits):  # type: ignore[no-untyped-def]
+    """How many bits are set."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.zext(builder.ctpop(args[0]), _INDEX)
+
+    return types.intp(types.uint32), generate
+
+
+@intrinsic  # type: ignore[misc]
+def bits_of(context, number):  # type: ignore[no-untyped-def]
+    """The bits of a float32 as an integer: the order of non-negative numbers is the same."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.bitcast(args[0], _LANE)
+
+    return types.int32(types.float32), generate
+
+
+@intrinsic  # type: ignore[misc]
+def number_of(context, bits):  # type: ignore[no-untyped-def]
+    """The float32 that has these bits."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.bitcast(args[0], ir.FloatType())
+
+    return types.float32(types.int32), generate
+
+
+def _arithmetic(python_operator: Callable[..., Any], instruction: str) -> None:
+    @intrinsic  # type: ignore[misc]
+    def operation(context, x, y):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            return getattr(builder, instruction)(*args)
+
+        return vector(vector, vector), generate
+
+    @overload(python_operator)  # type: ignore[misc]
+    def implement(x, y):  # type: ignore[no-untyped-def]
+        if x is vector and y is vector:
+            return lambda x, y: operation(x, y)
+        return None
+
+
+_arithmetic(operator.add, "fadd")
+_arithmetic(operator.sub, "fsub")
+_arithmetic(operator.mul, "fmul")
+
+
+# Blocks: what would spill or be unreadable if written one vector at a time.
+
+
+@intrinsic  # type: ignore[misc]
+def transpose(context, target, to, target_row, source, frm, source_row):  # type: ignore[no-untyped-def]
+    """target = source', both LANES x LANES."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        out = _data(context, builder, signature.args[0], args[0])
+        into = _data(context, builder, signature.args[3], args[3])
+        rows = [
+            _load(builder, into, builder.add(args[4], _times(builder, args[5], i)))
+            for i in range(LANES)
+        ]
+        step = 1
+        while step < LANES:  # swap the off-diagonal blocks of side `step`
+            low = [i if not i & step else i - step + LANES for i in range(LANES)]
+            high = [i + step if not i & step else i + LANES for i in range(LANES)]
+            for i in range(LANES):
+                if not i & step:
+                    a, b = rows[i], rows[i + step]
+                    rows[i] = _shuffle(builder, a, b, low)
+                    rows[i + step] = _shuffle(builder, a, b, high)
+            step *= 2
+        for i in range(LANES):
+            _store(builder, rows[i], out, builder.add(args[1], _times(builder, args[2], i)))
+        return context.get_dummy_value()
+
+    index = types.intp
+    return types.void(target, index, index, source, index, index), generate
+
+
+@intrinsic  # type: ignore[misc]
+def inverse_factor_tile(context, S, s, s_row):  # type: ignore[no-untyped-def]
+    """In place, LANES x LANES: symmetric positive definite S -> inv(chol(S)), zero above its diagonal.
+
+    Forward elimination of [S | I] in registers; columns left of the pivot hold the right half, and
+    the multipliers of a pivot are read off its own row since what is left of S stays symmetric.
+    """
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        data = _data(context, builder, signature.args[0], args[0])
+        places = [builder.add(args[1], _times(builder, args[2], i)) for i in range(LANES)]
+        rows = [_load(builder, data, place) for place in places]
+        one = ir.Constant(ir.FloatType(), 1.0)
+        square_root = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.FloatType(), [ir.FloatType()]), "llvm.sqrt.f32"
+        )
+        for k in range(LANES):
+            lane = ir.Constant(_LANE, k)
+            inverse = builder.fdiv(one, builder.extract_element(rows[k], lane))
+            multipliers = builder.fmul(rows[k], _splat(builder, builder.fneg(inverse)))
+            pivot_row = builder.insert_element(rows[k], one, lane)
+            for i in range(k + 1, LANES):
+                multiplier = _shuffle(builder, multipliers, _UNDEFINED, [i] * LANES)
+                others = [LANES if j == k else j for j in range(LANES)]
+                row = _shuffle(builder, rows[i], _ZERO, others)
+                rows[i] = _fma(builder, multiplier, pivot_row, row)
+            left = [j if j <= k else LANES for j in range(LANES)]
+            scale = _splat(builder, builder.call(square_root, [inverse]))
+            rows[k] = builder.fmul(_shuffle(builder, pivot_row, _ZERO, left), scale)
+        for row, place in zip(rows, places, strict=True):
+            _store(builder, row, data, place)
+        return context.get_dummy_value()
+
+    return types.void(S, types.intp, types.intp), generate
+
+
+def product_tile(rows: int, vectors: int, *, subtract: bool) -> Any:
+    """A function that sets C = A B (or C -= A B) for a tile of rows x vectors that stays in registers.
+
+    Element (i, k) of A is at a + i a_row + k a_column, row k of B at b + k b_row.
+    """
+
+    @intrinsic  # type: ignore[misc]
+    def tile(context, C, c, c_row, A, a, a_row, a_column, B, b, b_row, length):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            _, c, c_row, _, a, a_row, a_column, _, b, b_row, length = args
+            C, A, B = (_data(context, builder, signature.args[i], args[i]) for i in (0, 3, 7))
+            sums = [
+                [cgutils.alloca_once_value(builder, _ZERO) for _ in range(vectors)]
+                for _ in range(rows)
+            ]
+            with cgutils.for_range(builder, length) as loop:
+                left = builder.add(a, builder.mul(loop.index, a_column))
+                right = builder.add(b, builder.mul(loop.index, b_row))
+                terms = [
+                    _load(builder, B, builder.add(right, ir.Constant(_INDEX, LANES * v)))
+                    for v in range(vectors)
+                ]
+                for i in range(rows):
+                    place = builder.add(left, _times(builder, a_row, i))
+                    factor = _splat(builder, builder.load(builder.gep(A, [place])))
+                    for s, term in zip(sums[i], terms, strict=True):
+                        builder.store(_fma(builder, factor, term, builder.load(s)), s)
+            for i in range(rows):
+                for v in range(vectors):
+                    place = builder.add(c, _times(builder, c_row, i))
+                    place = builder.add(place, ir.Constant(_INDEX, LANES * v))
+                    value = builder.load(sums[i][v])
+                    if subtract:
+                        value = builder.fsub(_load(builder, C, place), value)
+                    _store(builder, value, C, place)
+            return context.get_dummy_value()
+
+        index = types.intp
+        signature = types.void(C, index, index, A, index, index, index, B, index, index, index)
+        return signature, generate
+
+    return tile
+
+
+def distance_tile(vectors: int) -> Any:
+    """A function that compares a strip of an image with those displaced by 0 .. vectors LANES - 1.
+
+    The strip is a head and a tail, side by side: with e(d) the sum of (image[here] - image[there + d])²
+    over the pixels of a part, heads[o + d] = e(d) of the head and wholes[o + d] = e(d) of both.
+    """
+
+    @intrinsic  # type: ignore[misc]
+    def tile(context, heads, wholes, o, image, here, there, image_row, rows, head, tail):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            _, _, o, _, here, there, image_row, rows, head, tail = args
+            heads, wholes, image = (
+                _data(context, builder, signature.args[i], args[i]) for i in (0, 1, 3)
+            )
+            parts = [
+                [cgutils.alloca_once_value(builder, _ZERO) for _ in range(vectors)] for _ in range(2)
+            ]
+            with cgutils.for_range(builder, rows) as row:
+                down = builder.mul(row.index, image_row)
+                for sums, columns, shift in zip(
+                    parts, (head, tail), (ir.Constant(_INDEX, 0), head), strict=True
+                ):
+                    start = builder.add(down, shift)
+                    with cgutils.for_range(builder, columns) as column:
+                        across = builder.add(start, column.index)
+                        place = builder.add(here, across)
+                        pixel = _splat(builder, builder.load(builder.gep(image, [place])))
+                        first = builder.add(there, across)
+                        for v, s in enumerate(sums):
+                            place = builder.add(first, ir.Constant(_INDEX, LANES * v))
+                            e = builder.fsub(pixel, _load(builder, image, place))
+                            builder.store(_fma(builder, e, e, builder.load(s)), s)
+            for v in range(vectors):
+                place = builder.add(o, ir.Constant(_INDEX, LANES * v))
+                of_head, of_tail = (builder.load(sums[v]) for sums in parts)
+                _store(builder, of_head, heads, place)
+                _store(builder, builder.fadd(of_head, of_tail), wholes, place)
+            return context.get_dummy_value()
+
+        index = types.intp
+        signature = types.void(
+            heads, wholes, index, image, index, index, index, index, index, index
+        )
+        return signature, generate
+
+    return tile

@@ -1,0 +1,1 @@
+"""Patches: finding similar ones, collecting them in groups, putting them back into an image."""

@@ -1,0 +1,167 @@
+"""Settings: what the two steps are made of, the paper's Table 1, and the named recipes."""
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+from .families import Family
+from .families.ridge import ridge
+
+
+@dataclass(frozen=True)
+class Step:
+    """The settings of one step of the algorithm.
+
+    Parameters
+    ----------
+    patch_size : int
+        Side of the square patches, in pixels (√n in the paper), at most 64. In an image that is
+        narrower than a patch, the patch is as wide as the image.
+    group_size : int
+        Number of similar patches that are denoised together (m), the reference patch included. Where
+        the window holds fewer patches, the group is smaller.
+    stride : int
+        Distance between reference patches, in pixels (δ), at most `patch_size`.
+    window : int
+        Side of the square that is searched for similar patches, in pixels (w): odd, at most 255.
+
+    Examples
+    --------
+    >>> from nlridge import Step
+    >>> Step(patch_size=9, group_size=90)
+    Step(patch_size=9, group_size=90, stride=4, window=45)
+    """
+
+    patch_size: int
+    group_size: int
+    stride: int = 4
+    window: int = 45
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            try:
+                object.__setattr__(self, field.name, operator.index(value))
+            except TypeError:
+                raise TypeError(f"{field.name} is {value!r}; expected a whole number") from None
+        self._expect("patch_size", 1, 64)
+        self._expect("stride", 1, self.patch_size, " (patch_size), so that patches cover the image")
+        self._expect("window", 1, 255)
+        if self.window % 2 == 0:
+            raise ValueError(f"window is {self.window}; expected an odd number")
+        self._expect("group_size", 1, self.window**2, " (all patches of the window)")
+
+    def _expect(self, name: str, low: int, high: int, why: str = "") -> None:
+        value = getattr(self, name)
+        if not low <= value <= high:
+            raise ValueError(f"{name} is {value}; expected a number from {low} to {high}{why}")
+
+    def within(self, shape: tuple[int, int]) -> "Step":
+        """These settings for an image of the given shape: a patch is no larger than the image."""
+        patch = min(self.patch_size, *shape)
+        return replace(self, patch_size=patch, stride=min(self.stride, patch))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A whole algorithm for one noise level: a family of local denoisers and the settings of both steps.
+
+    Get one by name from `recipe`, change it with `dataclasses.replace`, and pass it to `denoise` as
+    its `method`.
+    """
+
+    family: Family
+    first: Step
+    second: Step
+
+    def within(self, shape: tuple[int, int]) -> "Recipe":
+        """This recipe for an image of the given shape."""
+        return replace(self, first=self.first.within(shape), second=self.second.within(shape))
+
+
+def recipe(name: str, sigma: float, data_range: float = 255.0) -> Recipe:
+    """The recipe that a method's name stands for at a noise level.
+
+    Parameters
+    ----------
+    name : str
+        One of `recipe_names()`.
+    sigma : float
+        Standard deviation of the noise, in the image's own units.
+    data_range : float
+        The range of the image's values, in the same units.
+
+    Returns
+    -------
+    Recipe
+
+    Examples
+    --------
+    Look twice as closely as the paper does:
+
+    >>> from dataclasses import replace
+    >>> import nlridge
+    >>> paper = nlridge.recipe("nl-ridge", sigma=25)
+    >>> paper.second
+    Step(patch_size=9, group_size=90, stride=4, window=45)
+    >>> closer = replace(paper, second=replace(paper.second, stride=2))
+    >>> clean = nlridge.denoise([[10.0, 12.0], [11.0, 9.0]], sigma=1, method=closer)
+    """
+    if name not in _RECIPES:
+        names = ", ".join(map(repr, _RECIPES))
+        raise ValueError(f"method is {name!r}; expected one of {names}, or a Recipe")
+    return _RECIPES[name](255 * sigma / data_range if data_range > 0 else float("inf"))
+
+
+def recipe_names() -> tuple[str, ...]:
+    """The names that `denoise` takes as `method`.
+
+    Examples
+    --------
+    >>> import nlridge
+    >>> nlridge.recipe_names()
+    ('fast', 'standard', 'nl-ridge')
+    """
+    return tuple(_RECIPES)
+
+
+# Table 1 of the paper: patch and group sizes of the two steps for noise up to a level, on a scale of
+# 0 to 255.  The last row holds above its level too.
+_TABLE_1 = {
+    15: (Step(7, 18), Step(7, 55)),
+    35: (Step(9, 18), Step(9, 90)),
+    50: (Step(11, 20), Step(9, 120)),
+}
+
+
+def _table_1(level: float) -> tuple[Step, Step]:
+    return _TABLE_1[min((top for top in _TABLE_1 if level <= top), default=50)]
+
+
+def _nl_ridge(level: float) -> Recipe:
+    """The algorithm as published."""
+    return Recipe(ridge(), *_table_1(level))
+
+
+def _standard(level: float) -> Recipe:
+    """Ours: an adaptive rank in step 2, which is faster and a little better."""
+    first, second = _table_1(level)
+    tolerance = 3.0 if level <= 15 else 2.0 if level <= 35 else 1.5
+    return Recipe(ridge(tolerance=tolerance), first, second)
+
+
+def _fast(level: float) -> Recipe:
+    """Ours, for speed: `_standard` with fewer reference patches and a smaller window."""
+    standard = _standard(level)
+    return replace(
+        standard,
+        first=replace(standard.first, stride=6, window=29),
+        second=replace(standard.second, stride=6, window=29),
+    )
+
+
+_RECIPES: dict[str, Callable[[float], Recipe]] = {
+    "fast": _fast,
+    "standard": _standard,
+    "nl-ridge": _nl_ridge,
+}
