@@ -204,7 +204,8 @@ def _block(  # type: ignore[no-untyped-def]
     places = np.empty(candidates + LANES, np.intp)
     kept = np.empty(candidates + LANES, np.float32)
     mask = np.zeros(padded(patch), np.float32)
-    mask[:patch] = 1
+    for k in range(patch):
+        mask[k] = 1
     for i in range(len(ys)):
         guess = np.float32(2 * n) * variance
         first = 0

@@ -22,16 +22,16 @@ class Estimator:
     Parameters
     ----------
     formula
-        formula(Y, X, variance, *parameters) takes noisy groups Y and guide groups X, arrays of shape
-        (..., n, m) whose columns are patches, and the variance of the noise. It gives the denoised
-        groups and the weight of each patch, of shape (..., m).
+        formula(Y, X, variance) takes noisy groups Y and guide groups X, arrays of shape (..., n, m)
+        whose columns are patches, and the variance of the noise. It gives the denoised groups and
+        the weight of each patch, of shape (..., m).
     kernel
         The same for one group in compiled form, with the signature
         kernel(Y, X, denoised, weights, n, m, variance, parameters). Groups are as
         `nlridge.patches.groups` lays them out; Y and X may be the same array, and neither may be
         written to.
     parameters
-        Numbers that both take.
+        Numbers that the kernel takes.
     """
 
     formula: Callable[..., Estimate]

@@ -1,11 +1,13 @@
 """NL-Ridge: patches are combined linearly, f_Θ(Y) = YΘ (section 2 of the paper)."""
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 
-from ..kernels.compile import kernel
+from ..kernels.compile import kernel, part
 from ..kernels.linalg import (
+    ONE,
+    ZERO,
     gram,
     inverse_factor,
     invert,
@@ -43,11 +45,13 @@ def ridge(*, noisier: float = 0.05, tolerance: float = 0.0) -> Family:
         Step 2 approximates the Gram matrix of the pilot by one of low rank, to within this multiple
         of the noise in a patch; 0 is the paper's formula.
     """
+    first = Estimator(partial(pilot, noisier=noisier), ridge_kernel, (noisier, 1 + noisier))
     if tolerance > 0:
-        second = Estimator(refine_low_rank, refine_low_rank_kernel, (tolerance,))
+        formula = partial(refine_low_rank, tolerance=tolerance)
+        second = Estimator(formula, low_rank_kernel, (tolerance,))
     else:
-        second = Estimator(refine, refine_kernel)
-    return Family("ridge", Estimator(pilot, pilot_kernel, (noisier,)), second)
+        second = Estimator(refine, ridge_kernel, (1, 1))
+    return Family("ridge", first, second)
 
 
 # The formulas.
@@ -108,21 +112,11 @@ def _combine(Y: Array, theta: Array) -> Estimate:
 
 
 @kernel
-def pilot_kernel(Y, X, denoised, weights, n, m, variance, parameters):  # type: ignore[no-untyped-def]
-    noisier = parameters[0]
+def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):  # type: ignore[no-untyped-def]
+    """Θ = I - b D (X'X + a D I)⁻¹, which is both steps: `pilot` with X = Y, a = α and b = 1 + α, and
+    `refine` with a = b = 1."""
     D = np.float32(n) * variance
-    _identity_minus_inverse(Y, Y, denoised, weights, n, m, noisier * D, (1 + noisier) * D)
-
-
-@kernel
-def refine_kernel(Y, X, denoised, weights, n, m, variance, parameters):  # type: ignore[no-untyped-def]
-    D = np.float32(n) * variance
-    _identity_minus_inverse(Y, X, denoised, weights, n, m, D, D)
-
-
-@kernel
-def _identity_minus_inverse(Y, X, denoised, weights, n, m, diagonal, factor):  # type: ignore[no-untyped-def]
-    """Both steps: Θ = I - factor (X'X + diagonal I)⁻¹."""
+    diagonal, scale = parameters[0] * D, splat(-parameters[1] * D)
     side, size = padded(m), padded(n)
     pixels = np.empty(size * side, np.float32)
     theta = np.empty(side * side, np.float32)
@@ -131,7 +125,6 @@ def _identity_minus_inverse(Y, X, denoised, weights, n, m, diagonal, factor):  #
     for j in range(side):
         theta[j * side + j] += diagonal
     invert(theta, side)
-    scale = splat(-factor)
     for o in range(0, m * side, LANES):
         store(theta, o, scale * load(theta, o))
     for j in range(m):
@@ -140,15 +133,15 @@ def _identity_minus_inverse(Y, X, denoised, weights, n, m, diagonal, factor):  #
         for o in range(j * side, (j + 1) * side, LANES):
             s = fma(load(theta, o), load(theta, o), s)
         weights[j] = _weight(total(s), m)
-    product(denoised, 0, size, theta, 0, side, 1, Y, 0, size, panels(m), size, m)
+    product(denoised, ZERO, size, theta, ZERO, side, ONE, Y, ZERO, size, panels(m), size, m)
 
 
-@kernel
+@part
 def _weight(squared_norm, m):  # type: ignore[no-untyped-def]
     return 1 / min(max(squared_norm, np.float32(1) / np.float32(m)), np.float32(1))
 
 
-@kernel
+@part
 def _sum_and_largest(values, size):  # type: ignore[no-untyped-def]
     """The sum of values[:size], the largest of them and its (first) position."""
     s = highest = load(values, 0)
@@ -165,7 +158,7 @@ def _sum_and_largest(values, size):  # type: ignore[no-untyped-def]
     return total(s), values[p], p
 
 
-@kernel
+@part
 def _factorise(F, X, pixels, n, m, tolerance):  # type: ignore[no-untyped-def]
     """Rows of F: the pivoted Cholesky factor of X'X, of the rank that is returned."""
     side, size = padded(m), padded(n)
@@ -182,11 +175,11 @@ def _factorise(F, X, pixels, n, m, tolerance):  # type: ignore[no-untyped-def]
         store(rest, j, s + t)
     trace, pivot, p = _sum_and_largest(rest, side)
     precision = np.float32(2e-7) * trace
-    rank = 0
+    rank = ZERO
     while rank < min(n, m) and trace > tolerance and pivot > precision:
         f = rank * side
-        row_product(F, f, X, p * size, 1, pixels, 0, side, side, n)
-        subtract_row_product(F, f, F, p, side, F, 0, side, side, rank)
+        row_product(F, f, X, p * size, ONE, pixels, ZERO, side, side, n)
+        subtract_row_product(F, f, F, p, side, F, ZERO, side, side, rank)
         scale = splat(1 / np.sqrt(pivot))
         for j in range(0, side, LANES):
             s = load(F, f + j) * scale
@@ -199,7 +192,7 @@ def _factorise(F, X, pixels, n, m, tolerance):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def refine_low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):  # type: ignore[no-untyped-def]
+def low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):  # type: ignore[no-untyped-def]
     """Θ = F(F'F + D I)⁻¹F' = Z'Z with Z = K F' and K = chol(F'F + D I)⁻¹; F is kept as its rows F'."""
     side, size = padded(m), padded(n)
     D = np.float32(n) * variance
@@ -208,7 +201,8 @@ def refine_low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     F = np.empty(padded(min(n, m)) * side, np.float32)
     rank = _factorise(F, X, pixels, n, m, parameters[0] * D)
     width = padded(rank)
-    F[rank * side : width * side] = 0
+    for o in range(rank * side, width * side, LANES):
+        store(F, o, splat(np.float32(0)))
 
     columns = np.empty(side * width, np.float32)
     transposed(columns, F, width, side)
@@ -221,13 +215,13 @@ def refine_low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):
 
     rows = panels(rank)
     Z = np.empty(width * side, np.float32)
-    product(Z, 0, side, K, 0, width, 1, F, 0, side, rows, side, rank)
+    product(Z, ZERO, side, K, ZERO, width, ONE, F, ZERO, side, rows, side, rank)
     coordinates = np.empty(width * size, np.float32)
-    product(coordinates, 0, size, Z, 0, side, 1, Y, 0, size, rows, size, m)
-    product(denoised, 0, size, Z, 0, 1, side, coordinates, 0, size, panels(m), size, rank)
+    product(coordinates, ZERO, size, Z, ZERO, side, ONE, Y, ZERO, size, rows, size, m)
+    product(denoised, ZERO, size, Z, ZERO, ONE, side, coordinates, ZERO, size, panels(m), size, rank)
 
     # |Θ_j|² = |z_j|² - D |K'z_j|²
-    product(F, 0, side, K, 0, 1, width, Z, 0, side, rows, side, rank)
+    product(F, ZERO, side, K, ZERO, ONE, width, Z, ZERO, side, rows, side, rank)
     norms = np.empty(side, np.float32)
     for j in range(0, side, LANES):
         s, t = splat(np.float32(0)), splat(np.float32(0))

@@ -15,7 +15,8 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": True, "error_model": "num
 def kernel(function: F) -> F:
     """Compile `function` for this CPU when it is first called, and keep the result on disk.
 
-    Kernels release the GIL, trust their arguments, and must not see NaN (fastmath).
+    Kernels release the GIL, trust their arguments, and must not see NaN (fastmath).  They are few,
+    and written with loops rather than array expressions, since a user waits for each to be compiled.
     """
     try:
         compiled = numba.njit(cache=True, **_OPTIONS)(function)
@@ -23,6 +24,11 @@ def kernel(function: F) -> F:
         _say_that_nothing_is_kept()
         compiled = numba.njit(**_OPTIONS)(function)
     return compiled  # type: ignore[no-any-return]
+
+
+def part(function: F) -> F:
+    """Compile `function` as a part of the kernels that call it; Python cannot call it."""
+    return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
 
 
 def compiled(function: F, signature: Any) -> F:

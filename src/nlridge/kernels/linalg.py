@@ -6,10 +6,14 @@ the height of a panel.
 
 import numpy as np
 
-from .compile import kernel
+from .compile import part
 from .simd import LANES, inverse_factor_tile, load, product_tile, splat, store, transpose
 
 WIDE = 3 * LANES  # columns of the widest tile
+
+# Constants that are passed to `product`: Numba would compile it anew for each plain Python number.
+ZERO, ONE = np.intp(0), np.intp(1)
+_SIDE = np.intp(LANES)
 
 _set_4x3 = product_tile(4, 3, subtract=False)
 _set_4x2 = product_tile(4, 2, subtract=False)
@@ -26,19 +30,19 @@ _subtract_1x4 = product_tile(1, 4, subtract=True)
 _subtract_1x1 = product_tile(1, 1, subtract=True)
 
 
-@kernel
+@part
 def padded(size):  # type: ignore[no-untyped-def]
     """`size` rounded up to whole vectors."""
     return (size + LANES - 1) // LANES * LANES
 
 
-@kernel
+@part
 def panels(size):  # type: ignore[no-untyped-def]
     """`size` rounded up to whole panels of 8 rows."""
     return (size + 7) // 8 * 8
 
 
-@kernel
+@part
 def product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, length):  # type: ignore[no-untyped-def]
     """C = A B, where A is rows x length with element (i, k) at a + i a_row + k a_column.
 
@@ -61,7 +65,7 @@ def product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, leng
         j += min(left, WIDE)
 
 
-@kernel
+@part
 def subtract_product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, length):  # type: ignore[no-untyped-def]
     """C -= A B, in the manner of `product`."""
     j = 0
@@ -80,7 +84,7 @@ def subtract_product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, colu
         j += min(left, WIDE)
 
 
-@kernel
+@part
 def row_product(C, c, A, a, a_column, B, b, b_row, columns, length):  # type: ignore[no-untyped-def]
     """C = A B for a single row."""
     j = 0
@@ -96,7 +100,7 @@ def row_product(C, c, A, a, a_column, B, b, b_row, columns, length):  # type: ig
             j += LANES
 
 
-@kernel
+@part
 def subtract_row_product(C, c, A, a, a_column, B, b, b_row, columns, length):  # type: ignore[no-untyped-def]
     """C -= A B for a single row."""
     j = 0
@@ -112,7 +116,7 @@ def subtract_row_product(C, c, A, a, a_column, B, b, b_row, columns, length):  #
             j += LANES
 
 
-@kernel
+@part
 def transposed(target, source, rows, columns):  # type: ignore[no-untyped-def]
     """target (columns x rows) = source' (rows x columns)."""
     for i in range(0, rows, LANES):
@@ -120,14 +124,14 @@ def transposed(target, source, rows, columns):  # type: ignore[no-untyped-def]
             transpose(target, j * rows + i, rows, source, i * columns + j, columns)
 
 
-@kernel
+@part
 def gram(Q, X, side, length):  # type: ignore[no-untyped-def]
     """The upper triangle, in blocks, of Q = X'X, where X is length x side."""
     for i in range(0, side, LANES):
-        product(Q, i * side + i, side, X, i, 1, side, X, i, side, LANES, side - i, length)
+        product(Q, i * side + i, side, X, i, ONE, side, X, i, side, _SIDE, side - i, length)
 
 
-@kernel
+@part
 def inverse_factor(Q, K, side):  # type: ignore[no-untyped-def]
     """K = inv(U'), lower triangular, where Q = U'U; Q is given by its upper triangle and lost.
 
@@ -138,7 +142,7 @@ def inverse_factor(Q, K, side):  # type: ignore[no-untyped-def]
     for p in range(0, side, LANES):
         top = p * side
         if p > 0:  # Q[p, p:] -= U[:p, p]' U[:p, p:]
-            subtract_product(Q, top + p, side, Q, p, 1, side, Q, p, side, LANES, side - p, p)
+            subtract_product(Q, top + p, side, Q, p, ONE, side, Q, p, side, _SIDE, side - p, p)
         for i in range(LANES):
             store(S, i * LANES, load(Q, top + i * side + p))
         inverse_factor_tile(S, 0, LANES)
@@ -146,16 +150,16 @@ def inverse_factor(Q, K, side):  # type: ignore[no-untyped-def]
             store(K, top + i * side + p, load(S, i * LANES))
         # U[p, p+1:] = S Q[p, p+1:]
         after = top + p + LANES
-        product(Q, after, side, S, 0, LANES, 1, Q, after, side, LANES, side - p - LANES, LANES)
+        product(Q, after, side, S, ZERO, _SIDE, ONE, Q, after, side, _SIDE, side - p - LANES, _SIDE)
         # K[p, :p] = -S U[:p, p]' K[:p, :p]
         for j in range(0, p, WIDE):
-            product(T, j, side, Q, j * side + p, 1, side, K, j * side + j, side, LANES, min(WIDE, p - j), p - j)
+            product(T, j, side, Q, j * side + p, ONE, side, K, j * side + j, side, _SIDE, min(WIDE, p - j), p - j)
         for i in range(LANES):
             store(S, i * LANES, splat(np.float32(0)) - load(S, i * LANES))
-        product(K, top, side, S, 0, LANES, 1, T, 0, side, LANES, p, LANES)
+        product(K, top, side, S, ZERO, _SIDE, ONE, T, ZERO, side, _SIDE, p, _SIDE)
 
 
-@kernel
+@part
 def invert(Q, side):  # type: ignore[no-untyped-def]
     """In place: the upper triangle of a symmetric positive definite Q -> the whole of inv(Q)."""
     K = np.zeros(side * side, np.float32)
@@ -163,6 +167,6 @@ def invert(Q, side):  # type: ignore[no-untyped-def]
     for i in range(0, side, LANES):
         for j in range(i, side, WIDE):  # Q[i, j] = K[j:, i]' K[j:, j]
             columns = min(WIDE, side - j)
-            product(Q, i * side + j, side, K, j * side + i, 1, side, K, j * side + j, side, LANES, columns, side - j)
+            product(Q, i * side + j, side, K, j * side + i, ONE, side, K, j * side + j, side, _SIDE, columns, side - j)
         for j in range(i + LANES, side, LANES):
             transpose(Q, j * side + i, side, Q, i * side + j, side)

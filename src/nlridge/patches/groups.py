@@ -6,12 +6,12 @@ A group holds one patch a row, its pixels in reading order, and rows are padded 
 
 import numpy as np
 
-from ..kernels.compile import kernel
+from ..kernels.compile import kernel, part
 from ..kernels.linalg import padded
 from ..kernels.simd import LANES, fma, load, splat, store
 
 
-@kernel
+@part
 def gather(image, image_row, places, m, patch, group):  # type: ignore[no-untyped-def]
     """group[j] = the patch of `image` at places[j]; rows after the m-th, up to a whole vector, are zero.
 
@@ -28,7 +28,7 @@ def gather(image, image_row, places, m, patch, group):  # type: ignore[no-untype
         store(group, o, splat(np.float32(0)))
 
 
-@kernel
+@part
 def aggregate(group, weights, places, m, patch, mask, total, total_row, weight):  # type: ignore[no-untyped-def]
     """Add weights[j] group[j] to `total` at places[j], and weights[j] to `weight` at its corner only.
 
@@ -54,10 +54,18 @@ def normalise(total, weight, patch):  # type: ignore[no-untyped-def]
     height, width = total.shape
     columns = np.empty(width, np.float32)
     for y in range(height):
-        columns[:] = weight[y]
+        for x in range(width):
+            columns[x] = weight[y, x]
         for i in range(max(0, y - patch + 1), y):
-            columns += weight[i]
-        sums = columns.copy()
-        for k in range(1, patch):
-            sums[k:] += columns[: width - k]
-        total[y] /= sums
+            for x in range(width):
+                columns[x] += weight[i, x]
+        for x in range(min(patch - 1, width)):
+            covered = np.float32(0)
+            for k in range(x + 1):
+                covered += columns[x - k]
+            total[y, x] /= covered
+        for x in range(patch - 1, width):
+            covered = np.float32(0)
+            for k in range(patch):
+                covered += columns[x - k]
+            total[y, x] /= covered

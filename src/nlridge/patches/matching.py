@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..kernels.compile import kernel
+from ..kernels.compile import part
 from ..kernels.linalg import padded
 from ..kernels.simd import (
     LANES,
@@ -26,7 +26,7 @@ _distances_2 = distance_tile(2)
 _distances_1 = distance_tile(1)
 
 
-@kernel
+@part
 def _compare(heads, wholes, o, image, here, there, image_row, rows, head, tail, lanes):  # type: ignore[no-untyped-def]
     """heads[o + d], wholes[o + d] = distances of a strip at `here` from those at `there + d`, d < lanes."""
     d = 0
@@ -42,7 +42,7 @@ def _compare(heads, wholes, o, image, here, there, image_row, rows, head, tail, 
             d += LANES
 
 
-@kernel
+@part
 def distances(image, image_row, corner, count, stride, patch, window, out):  # type: ignore[no-untyped-def]
     """Squared distances from `count` references, `stride` pixels apart, to the patches around each.
 
@@ -76,7 +76,7 @@ def distances(image, image_row, corner, count, stride, patch, window, out):  # t
         out[(c * window + radius) * lanes + radius] = -1
 
 
-@kernel
+@part
 def _count_at_most(values, size, threshold):  # type: ignore[no-untyped-def]
     count = 0
     t = splat(threshold)
@@ -85,7 +85,7 @@ def _count_at_most(values, size, threshold):  # type: ignore[no-untyped-def]
     return count
 
 
-@kernel
+@part
 def nearest(values, v, window, m, guess, image_row, corner, places, kept):  # type: ignore[no-untyped-def]
     """places[:m] = offsets of the m patches with the smallest distances, in the order of position.
 
