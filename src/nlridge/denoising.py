@@ -42,7 +42,8 @@ def denoise(
     data_range : float, optional
         The range of the image's values, by which patch and group sizes are chosen: 255 sigma /
         data_range is looked up in the paper's Table 1. By default 255 for uint8, and otherwise the
-        range of the means of blocks of 8 x 8 pixels without the extreme .1 % at either end.
+        range of the means of blocks of 8 x 8 pixels (fewer in a small image) without the extreme
+        .1 % at either end.
     workers : int, optional
         Number of threads, by default one for each core that the process may use. The result is the
         same for every number.
@@ -60,7 +61,8 @@ def denoise(
     The time is proportional to the number of pixels. The memory taken is about four float32 images.
 
     Images that are smaller than the search window, or even smaller than a patch, are denoised with
-    what they have: fewer patches in a group, and patches no larger than the image.
+    what they have: fewer patches in a group, and square patches that are at most half as wide as the
+    image. An image that is only a few pixels wide changes little.
 
     Scaling image, sigma and data_range by the same power of two scales the result exactly.
 
@@ -84,6 +86,8 @@ def denoise(
     if data_range is not None:
         data_range = _checked_positive("data_range", data_range)
     threads = _checked_workers(workers)
+    if not isinstance(progress, bool) and not callable(progress):
+        raise TypeError(f"progress is {progress!r}; expected True, False or a function")
     chosen = _chosen_recipe(method, pixels, sigma, data_range).within(pixels.shape)
     scale = _scale(pixels, sigma)
 
@@ -93,7 +97,7 @@ def denoise(
         run = partial(cpu.step, workers=threads, tick=tick)
         result = two_steps(noisy, sigma * scale, chosen, run)
 
-    width = pixels.dtype if pixels.dtype.kind == "f" else np.float32
+    width = pixels.dtype.newbyteorder("=") if pixels.dtype.kind == "f" else np.dtype(np.float32)
     restored = result.astype(width, copy=False)
     restored /= restored.dtype.type(scale)
     return restored
@@ -106,7 +110,7 @@ def typical_range(image: npt.NDArray[Any]) -> float:
     """
     if image.dtype == np.uint8:
         return 255.0
-    height, width = (min(8, length) for length in image.shape)
+    height, width = (min(8, max(1, length // 4)) for length in image.shape)  # at least 4 blocks
     rows, columns = image.shape[0] // height, image.shape[1] // width
     blocks = image[: rows * height, : columns * width].reshape(rows, height, columns, width)
     low, high = np.percentile(blocks.mean(axis=(1, 3), dtype=np.float64), [0.1, 99.9])
@@ -125,7 +129,7 @@ def _chosen_recipe(
 
 def _scale(image: npt.NDArray[Any], sigma: float) -> float:
     """The power of two that brings sigma near 1, where float32 is at its best."""
-    largest = float(max(image.max(), -image.min(), key=abs))
+    largest = max(abs(float(image.max())), abs(float(image.min())))
     if largest > 1e12 * sigma:
         raise ValueError(
             f"sigma is {sigma}; expected at least 1e-12 of the image's largest value, {largest}"

@@ -15,8 +15,8 @@ class Step:
     Parameters
     ----------
     patch_size : int
-        Side of the square patches, in pixels (√n in the paper), at most 64. In an image that is
-        narrower than a patch, the patch is as wide as the image.
+        Side of the square patches, in pixels (√n in the paper), at most 64. In a small image, a
+        patch is at most half as wide as the image.
     group_size : int
         Number of similar patches that are denoised together (m), the reference patch included. Where
         the window holds fewer patches, the group is smaller.
@@ -57,8 +57,8 @@ class Step:
             raise ValueError(f"{name} is {value}; expected a number from {low} to {high}{why}")
 
     def within(self, shape: tuple[int, int]) -> "Step":
-        """These settings for an image of the given shape: a patch is no larger than the image."""
-        patch = min(self.patch_size, *shape)
+        """These settings for an image of the given shape, which has to hold some patches side by side."""
+        patch = min(self.patch_size, (min(shape) + 1) // 2)
         return replace(self, patch_size=patch, stride=min(self.stride, patch))
 
 

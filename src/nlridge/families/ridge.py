@@ -9,7 +9,6 @@ from ..kernels.linalg import (
     ONE,
     ZERO,
     gram,
-    inverse_factor,
     invert,
     padded,
     panels,
@@ -42,8 +41,8 @@ def ridge(*, noisier: float = 0.05, tolerance: float = 0.0) -> Family:
         Step 1 minimises the risk as if noise of this share of the variance had been added, which
         keeps Θ well conditioned; 0 is the paper's formula.
     tolerance
-        Step 2 approximates the Gram matrix of the pilot by one of low rank, to within this multiple
-        of the noise in a patch; 0 is the paper's formula.
+        Step 2 works around the mean patch and approximates the Gram matrix of the pilot by one of
+        low rank, to within this multiple of the noise in a patch; 0 is the paper's formula.
     """
     first = Estimator(partial(pilot, noisier=noisier), ridge_kernel, (noisier, 1 + noisier))
     if tolerance > 0:
@@ -76,17 +75,20 @@ def refine(Y: Array, X: Array, variance: float) -> Estimate:
 
 
 def refine_low_rank(Y: Array, X: Array, variance: float, tolerance: float) -> Estimate:
-    """`refine` with X'X replaced by FF', its pivoted Cholesky factor of the least sufficient rank.
+    """`refine` around the mean patch, at the least sufficient rank.
 
-    The rest X'X - FF' is positive and has a trace of at most tolerance x D, so that Θ changes
-    little, and what changes is mostly noise of the pilot.
+    Θ = 11'/m + F(F'F + D I)⁻¹F' with FF' ≈ X̃'X̃, where X̃ is X less the mean of its columns.  Centring
+    is the ridge regression under the constraint that each column of Θ sums to one: a constant added to
+    the image is added to the result.  F is a pivoted Cholesky factor, stopped when the trace of the
+    rest is at most `tolerance` x D: what is left out is mostly noise of the pilot.
     """
     m = Y.shape[-1]
     D = Y.shape[-2] * variance
-    theta = np.empty(Y.shape[:-2] + (m, m))
+    centred = X - X.mean(axis=-1, keepdims=True)
+    theta = np.empty((*Y.shape[:-2], m, m))
     for index in np.ndindex(Y.shape[:-2]):
-        F = _pivoted_cholesky(X[index].mT @ X[index], tolerance * D)
-        theta[index] = F @ np.linalg.solve(F.T @ F + D * np.eye(F.shape[1]), F.T)
+        F = _pivoted_cholesky(centred[index].T @ centred[index], tolerance * D)
+        theta[index] = 1 / m + F @ np.linalg.solve(F.T @ F + D * np.eye(F.shape[1]), F.T)
     return _combine(Y, theta)
 
 
@@ -113,27 +115,102 @@ def _combine(Y: Array, theta: Array) -> Estimate:
 
 @kernel
 def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):  # type: ignore[no-untyped-def]
-    """Θ = I - b D (X'X + a D I)⁻¹, which is both steps: `pilot` with X = Y, a = α and b = 1 + α, and
-    `refine` with a = b = 1."""
-    D = np.float32(n) * variance
-    diagonal, scale = parameters[0] * D, splat(-parameters[1] * D)
+    """Θ = I - b (X'X + a I)⁻¹, which is both steps: `pilot` with X = Y, a = α D and b = (1 + α) D, and
+    `refine` with a = b = D.
+
+    Patches that are bright compared with the noise would take all digits of X'X.  So let x̄ be the mean
+    of the columns of X and X̃ = X - x̄1'.  Then X̃1 = 0, X'X = X̃'X̃ + s1' + 1s' + x̄'x̄ 11' with s = X̃'x̄,
+    and for any c, with A = X̃'X̃ + a I + c 11', t = A⁻¹s, g = 1/(a + c m) and q = x̄'x̄ - c - s't,
+
+    (X'X + a I)⁻¹ = A⁻¹ - (q g² 11' + g (1t' + t1') - m g tt') / (1 + m g q).
+
+    A c of the size of X̃'X̃ keeps A well conditioned.  For the same reason each column of Θ is made to
+    sum to exactly what it should, 1'Θ = 1' - b g (1' - m t') / (1 + m g q).
+    """
     side, size = padded(m), padded(n)
+    a = parameters[0] * np.float32(n) * variance
+    b = parameters[1] * np.float32(n) * variance
     pixels = np.empty(size * side, np.float32)
-    theta = np.empty(side * side, np.float32)
+    mean = np.empty(n, np.float32)
+    ones = _ones(m)
     transposed(pixels, X, side, size)
+    _centre(pixels, mean, ones, n, m)
+    theta = np.empty(side * side, np.float32)
     gram(theta, pixels, side, n)
-    for j in range(side):
-        theta[j * side + j] += diagonal
-    invert(theta, side)
-    for o in range(0, m * side, LANES):
-        store(theta, o, scale * load(theta, o))
+    trace, brightness = np.float32(m) * a, np.float32(0)
     for j in range(m):
+        trace += theta[j * side + j]
+    for k in range(n):
+        brightness += mean[k] * mean[k]
+    count = np.float32(m)
+    c = min(trace / (count * count), brightness)
+    for i in range(m):
+        for o in range(i // LANES * LANES, side, LANES):
+            store(theta, i * side + o, fma(splat(c), load(ones, o), load(theta, i * side + o)))
+    for j in range(side):
+        theta[j * side + j] += a
+    invert(theta, side)
+
+    s, t = np.empty(side, np.float32), np.empty(side, np.float32)
+    row_product(s, ZERO, mean, ZERO, ONE, pixels, ZERO, side, side, n)
+    row_product(t, ZERO, s, ZERO, ONE, theta, ZERO, side, side, m)
+    q = brightness - c
+    for j in range(m):
+        q -= s[j] * t[j]
+    g = 1 / (a + c * count)
+    scale = b * g / (1 + count * g * q)
+    for j in range(m):
+        # A row of the bracket is a constant and a multiple of t.
+        constant = splat(scale * (q * g + t[j]))
+        multiple = splat(scale * (1 - count * t[j]))
+        sums = splat(np.float32(0))
+        for o in range(0, side, LANES):
+            row = j * side + o
+            bracket = fma(multiple, load(t, o), constant * load(ones, o))
+            entries = fma(splat(-b), load(theta, row), bracket) * load(ones, o)
+            store(theta, row, entries)
+            sums = sums + entries
         theta[j * side + j] += 1
-        s = splat(np.float32(0))
-        for o in range(j * side, (j + 1) * side, LANES):
-            s = fma(load(theta, o), load(theta, o), s)
-        weights[j] = _weight(total(s), m)
+        excess = splat((total(sums) + scale * (1 - count * t[j])) / count)
+        norm = splat(np.float32(0))
+        for o in range(0, side, LANES):
+            entries = load(theta, j * side + o) - excess * load(ones, o)
+            store(theta, j * side + o, entries)
+            norm = fma(entries, entries, norm)
+        weights[j] = _weight(total(norm), m)
     product(denoised, ZERO, size, theta, ZERO, side, ONE, Y, ZERO, size, panels(m), size, m)
+
+
+@part
+def _ones(m):  # type: ignore[no-untyped-def]
+    """1 for each of m patches, and zeros up to a whole vector."""
+    ones = np.zeros(padded(m), np.float32)
+    for j in range(m):
+        ones[j] = 1
+    return ones
+
+
+@part
+def _centre(rows, means, ones, count, m):  # type: ignore[no-untyped-def]
+    """Subtract its mean over the m patches from each of `count` rows; what pads the patches stays zero.
+
+    The first patch is subtracted before the mean is taken: bright pixels cost no digits.
+    """
+    side = padded(m)
+    for k in range(count):
+        row = k * side
+        first = rows[row]
+        shift = splat(-first)
+        s = splat(np.float32(0))
+        for j in range(0, side, LANES):
+            difference = fma(shift, load(ones, j), load(rows, row + j))
+            store(rows, row + j, difference)
+            s = s + difference
+        mean = total(s) / np.float32(m)
+        means[k] = first + mean
+        shift = splat(-mean)
+        for j in range(0, side, LANES):
+            store(rows, row + j, fma(shift, load(ones, j), load(rows, row + j)))
 
 
 @part
@@ -159,9 +236,9 @@ def _sum_and_largest(values, size):  # type: ignore[no-untyped-def]
 
 
 @part
-def _factorise(F, X, pixels, n, m, tolerance):  # type: ignore[no-untyped-def]
+def _factorise(F, pixels, n, m, tolerance):  # type: ignore[no-untyped-def]
     """Rows of F: the pivoted Cholesky factor of X'X, of the rank that is returned."""
-    side, size = padded(m), padded(n)
+    side = padded(m)
     zero = splat(np.float32(0))
     rest = np.empty(side, np.float32)  # the diagonal of X'X - FF'
     for j in range(0, side, LANES):
@@ -178,7 +255,7 @@ def _factorise(F, X, pixels, n, m, tolerance):  # type: ignore[no-untyped-def]
     rank = ZERO
     while rank < min(n, m) and trace > tolerance and pivot > precision:
         f = rank * side
-        row_product(F, f, X, p * size, ONE, pixels, ZERO, side, side, n)
+        row_product(F, f, pixels, p, side, pixels, ZERO, side, side, n)
         subtract_row_product(F, f, F, p, side, F, ZERO, side, side, rank)
         scale = splat(1 / np.sqrt(pivot))
         for j in range(0, side, LANES):
@@ -193,14 +270,20 @@ def _factorise(F, X, pixels, n, m, tolerance):  # type: ignore[no-untyped-def]
 
 @kernel
 def low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):  # type: ignore[no-untyped-def]
-    """Θ = F(F'F + D I)⁻¹F' = Z'Z with Z = K F' and K = chol(F'F + D I)⁻¹; F is kept as its rows F'."""
+    """Θ = 11'/m + FU' with U = F(F'F + D I)⁻¹, and |Θ_j|² = 1/m + f_j'u_j - D |u_j|².
+
+    In memory F and U are transposed.  The mean patch is one more row of theirs: 1/m in F, 1 in U.
+    """
     side, size = padded(m), padded(n)
     D = np.float32(n) * variance
     pixels = np.empty(size * side, np.float32)
     transposed(pixels, X, side, size)
-    F = np.empty(padded(min(n, m)) * side, np.float32)
-    rank = _factorise(F, X, pixels, n, m, parameters[0] * D)
-    width = padded(rank)
+    means, ones = np.empty(n, np.float32), _ones(m)
+    _centre(pixels, means, ones, n, m)
+    F = np.empty(padded(min(n, m) + 1) * side, np.float32)
+    rank = _factorise(F, pixels, n, m, parameters[0] * D)
+    _centre(F, means, ones, rank, m)  # which it is, but for rounding
+    width = padded(rank + 1)
     for o in range(rank * side, width * side, LANES):
         store(F, o, splat(np.float32(0)))
 
@@ -210,24 +293,22 @@ def low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):  # typ
     gram(H, columns, width, m)
     for k in range(width):
         H[k * width + k] += D
-    K = np.zeros(width * width, np.float32)
-    inverse_factor(H, K, width)
+    invert(H, width)
+    U = np.empty(width * side, np.float32)
+    product(U, ZERO, side, H, ZERO, width, ONE, F, ZERO, side, panels(rank), side, rank)
 
-    rows = panels(rank)
-    Z = np.empty(width * side, np.float32)
-    product(Z, ZERO, side, K, ZERO, width, ONE, F, ZERO, side, rows, side, rank)
-    coordinates = np.empty(width * size, np.float32)
-    product(coordinates, ZERO, size, Z, ZERO, side, ONE, Y, ZERO, size, rows, size, m)
-    product(denoised, ZERO, size, Z, ZERO, ONE, side, coordinates, ZERO, size, panels(m), size, rank)
-
-    # |Θ_j|² = |z_j|² - D |K'z_j|²
-    product(F, ZERO, side, K, ZERO, ONE, width, Z, ZERO, side, rows, side, rank)
-    norms = np.empty(side, np.float32)
     for j in range(0, side, LANES):
-        s, t = splat(np.float32(0)), splat(np.float32(0))
+        s = t = splat(np.float32(0))
         for k in range(rank):
-            z, u = load(Z, k * side + j), load(F, k * side + j)
-            s, t = fma(z, z, s), fma(u, u, t)
-        store(norms, j, s - splat(D) * t)
+            f, u = load(F, k * side + j), load(U, k * side + j)
+            s, t = fma(f, u, s), fma(u, u, t)
+        store(weights, j, s - splat(D) * t)
     for j in range(m):
-        weights[j] = _weight(norms[j], m)
+        weights[j] = _weight(weights[j] + np.float32(1) / np.float32(m), m)
+
+    for j in range(m):
+        F[rank * side + j] = np.float32(1) / np.float32(m)
+        U[rank * side + j] = 1
+    coordinates = np.empty(width * size, np.float32)
+    product(coordinates, ZERO, size, F, ZERO, side, ONE, Y, ZERO, size, panels(rank + 1), size, m)
+    product(denoised, ZERO, size, U, ZERO, ONE, side, coordinates, ZERO, size, panels(m), size, rank + 1)

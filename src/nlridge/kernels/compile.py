@@ -2,10 +2,12 @@
 
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numba
+from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,6 +44,25 @@ def compiled(function: F, signature: Any) -> F:
             function.compile(signature)  # type: ignore[attr-defined]
             function.disable_compile()  # type: ignore[attr-defined]
     return function
+
+
+@contextmanager
+def announcing(announce: Callable[[], None]) -> Iterator[None]:
+    """Call `announce` once if anything has to be compiled rather than read from disk."""
+
+    class Listener(event.Listener):  # type: ignore[misc]
+        announced = False
+
+        def on_start(self, event: Any) -> None:
+            if not self.announced:
+                self.announced = True
+                announce()
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Listener()):
+        yield
 
 
 def _say_that_nothing_is_kept() -> None:

@@ -1,0 +1,234 @@
+"""The whole algorithm against the oracle, and what must hold for any image."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import oracle
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nlridge
+from nlridge import Recipe, Step, denoise, recipe
+from nlridge.families.ridge import ridge
+
+SMALL = Recipe(ridge(), Step(5, 9, stride=3, window=11), Step(4, 14, stride=2, window=13))
+
+
+def texture(height, width, seed=0, sigma=10.0):
+    """Waves with noise: a small image in which patches repeat."""
+    y, x = np.mgrid[:height, :width]
+    clean = 100 + 50 * np.sin(x / 3) * np.cos(y / 4)
+    return clean + np.random.default_rng(seed).normal(0, sigma, clean.shape)
+
+
+def as_tuple(step):
+    return step.patch_size, step.group_size, step.stride, step.window
+
+
+@pytest.mark.parametrize("shape", [(33, 40), (16, 16), (9, 50), (50, 10), (9, 9), (17, 11)])
+def test_against_the_oracle(shape):
+    noisy = texture(*shape)
+    expected = oracle.nl_ridge(noisy, 10.0, as_tuple(SMALL.first), as_tuple(SMALL.second))
+    result = denoise(noisy, 10.0, method=SMALL, data_range=255)
+    # A near-tie in matching may go the other way in float32; nothing else may differ.
+    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.05
+    assert np.median(np.abs(result - expected)) < 0.005
+
+
+def test_the_recipe_of_the_paper_against_the_oracle():
+    noisy = texture(30, 34, sigma=20)
+    paper = recipe("nl-ridge", 20)
+    expected = oracle.nl_ridge(noisy, 20.0, as_tuple(paper.first), as_tuple(paper.second))
+    result = denoise(noisy, 20.0, method="nl-ridge", data_range=255)
+    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.1
+
+
+def test_the_formulas_and_the_kernels_give_one_image():
+    """Adaptive rank in a whole image: the oracle's loop with the family's own formula."""
+    noisy = texture(30, 34)
+    family = ridge(tolerance=1.5)
+    chosen = replace(SMALL, family=family)
+    pilot = oracle.step(
+        noisy, noisy, lambda Y, X: oracle.theta_pilot(Y, 10.0, 0.05), *as_tuple(SMALL.first)
+    )
+    # Denoising the identity in place of Y gives Θ itself.
+    def theta(Y, X):
+        tall = np.vstack([X, np.eye(X.shape[1])])
+        n = X.shape[0]
+        scaled, _ = family.refine.formula(
+            np.vstack([Y, np.eye(Y.shape[1])]), np.vstack([X, np.zeros((X.shape[1],) * 2)]),
+            100.0 * n / len(tall),
+        )  # fmt: skip
+        return scaled[n:]
+
+    expected = oracle.step(noisy, pilot, theta, *as_tuple(SMALL.second))
+    result = denoise(noisy, 10.0, method=chosen, data_range=255)
+    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.05
+
+
+@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize(
+    "shape", [(1, 1), (1, 200), (200, 1), (2, 3), (8, 8), (9, 9), (10, 300), (47, 61), (64, 130)]
+)
+def test_any_size(method, shape):
+    noisy = 100 + np.random.default_rng(0).normal(0, 20, shape)
+    result = denoise(noisy, 20, method=method, data_range=255)
+    assert result.shape == shape
+    assert np.isfinite(result).all()
+    if min(shape) >= 8:  # in smaller images the patches are too small to tell noise from image
+        assert result.std() < 0.6 * noisy.std()
+
+
+@pytest.mark.parametrize("method", nlridge.recipe_names())
+def test_workers_make_no_difference(method):
+    noisy = texture(150, 330)
+    first, *others = (denoise(noisy, 10, method=method, workers=n) for n in (1, 2, 3, 7))
+    for other in others:
+        np.testing.assert_array_equal(first, other)
+
+
+@pytest.mark.parametrize("method", nlridge.recipe_names())
+def test_a_far_part_of_the_image_makes_no_difference(method):
+    """What a tile with a halo will rest on: grid, blocks and sums are anchored to the corner."""
+    chosen = recipe(method, 10)
+    reach = sum(step.window - 1 + step.patch_size + 8 * step.stride for step in (chosen.first, chosen.second))
+    noisy = texture(2 * reach + 40, 2 * reach + 60)
+    whole = denoise(noisy, 10, method=chosen)
+    part = denoise(noisy[: reach + 40, : reach + 50], 10, method=chosen)
+    np.testing.assert_array_equal(whole[:40, :50], part[:40, :50])
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    exponent=st.integers(-60, 60),
+    method=st.sampled_from(nlridge.recipe_names()),
+    height=st.integers(8, 40),
+    width=st.integers(8, 40),
+)
+def test_scaling_by_a_power_of_two_is_exact(exponent, method, height, width):
+    noisy = texture(height, width)
+    a = 2.0**exponent
+    scaled = denoise(a * noisy, a * 10, method=method, data_range=a * 255)
+    np.testing.assert_array_equal(scaled, a * denoise(noisy, 10, method=method, data_range=255))
+
+
+@settings(max_examples=10, deadline=None)
+@given(a=st.floats(1e-12, 1e12))
+def test_scaling_by_any_factor(a):
+    noisy = texture(40, 40)
+    scaled = denoise(a * noisy, a * 10, data_range=a * 255)
+    np.testing.assert_allclose(scaled / a, denoise(noisy, 10, data_range=255), atol=0.3)
+    assert np.sqrt(np.mean((scaled / a - denoise(noisy, 10, data_range=255)) ** 2)) < 0.02
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 1000), flips=st.tuples(st.booleans(), st.booleans(), st.booleans()))
+def test_flips_and_transposes(seed, flips):
+    noisy = texture(41, 41, seed)  # (41 - 5) % 3 == (41 - 5) % 2 == 0: the grid is symmetric
+
+    chosen = replace(SMALL, second=replace(SMALL.second, patch_size=5))
+    up, left, across = flips
+
+    def turn(image):
+        image = image[::-1] if up else image
+        image = image[:, ::-1] if left else image
+        return image.T if across else image
+
+    turned = denoise(turn(noisy), 10, method=chosen, data_range=255)
+    np.testing.assert_allclose(turned, turn(denoise(noisy, 10, method=chosen, data_range=255)), atol=0.5)
+
+
+def test_a_constant_passes_through_ours():
+    """"standard" and "fast" work around the mean patch, in step 2; a constant changes little."""
+    noisy = texture(60, 60)
+    shifted = denoise(noisy + 1000, 10, data_range=255) - 1000
+    assert np.sqrt(np.mean((shifted - denoise(noisy, 10, data_range=255)) ** 2)) < 1.0
+
+
+@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("value", [0.0, 100.0, -3000.0, 60000.0, 1e7])
+def test_constant_images_stay_constant(method, value):
+    """However bright compared with the noise; shrinkage is within the published formula."""
+    image = np.full((50, 70), value)
+    np.testing.assert_allclose(denoise(image, 10, method=method, data_range=255), value, rtol=2e-4)
+
+
+@pytest.mark.parametrize("method", nlridge.recipe_names())
+def test_pure_noise_is_removed(method):
+    noise = np.random.default_rng(1).normal(0, 20, (128, 128))
+    assert denoise(noise + 100, 20, method=method, data_range=255).std() < 0.2 * 20
+
+
+def test_the_input_is_not_written_to():
+    noisy = texture(40, 50).astype(np.float32)
+    before = noisy.copy()
+    noisy.flags.writeable = False
+    result = denoise(noisy, 10)
+    np.testing.assert_array_equal(noisy, before)
+    assert not np.shares_memory(result, noisy)
+
+
+def test_calls_from_several_threads():
+    noisy = [texture(60, 90, seed) for seed in range(4)]
+    alone = [denoise(image, 10, workers=1) for image in noisy]
+    results = [None] * 4
+
+    def run(i):
+        results[i] = denoise(noisy[i], 10, workers=2)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for result, expected in zip(results, alone, strict=True):
+        np.testing.assert_array_equal(result, expected)
+
+
+def test_progress_is_reported_to_a_function():
+    seen = []
+    denoise(texture(100, 300), 10, progress=lambda done, total: seen.append((done, total)))
+    total = seen[0][1]
+    assert total > 2
+    assert seen == [(done, total) for done in range(1, total + 1)]
+
+
+def test_progress_bar(capfd):
+    denoise(texture(100, 300), 10, progress=True)
+    assert "denoising" in capfd.readouterr().err
+    denoise(texture(100, 300), 10)
+    assert capfd.readouterr().err == ""
+
+
+def test_an_error_in_a_progress_function_stops_the_work():
+    def progress(done, total):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        denoise(texture(200, 300), 10, progress=progress)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for another process")
+def test_ctrl_c_stops_within_a_second():
+    program = """
+import numpy as np, nlridge
+image = np.random.default_rng(0).normal(0, 50, (3000, 3000))
+try:
+    nlridge.denoise(image, 50, method="nl-ridge", data_range=255,
+                    progress=lambda done, total: done == 10 and print("started", flush=True))
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "started\n"
+        start = time.perf_counter()
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "interrupted\n"
+        assert time.perf_counter() - start < 1.0

@@ -1,0 +1,165 @@
+"""The building blocks against NumPy: small matrices, matching, groups."""
+
+import numpy as np
+import oracle
+import pytest
+
+from nlridge.kernels import linalg
+from nlridge.kernels.compile import kernel
+from nlridge.kernels.simd import LANES
+from nlridge.patches import groups, matching
+
+
+def padded(size):
+    return -(-size // LANES) * LANES
+
+
+@kernel
+def run_product(C, A, a_row, a_column, B, rows, columns, length):
+    linalg.product(C, 0, columns, A, 0, a_row, a_column, B, 0, columns, rows, columns, length)
+
+
+@kernel
+def run_gram(Q, X, side, length):
+    linalg.gram(Q, X, side, length)
+
+
+@kernel
+def run_invert(Q, side):
+    linalg.invert(Q, side)
+
+
+@kernel
+def run_transposed(target, source, rows, columns):
+    linalg.transposed(target, source, rows, columns)
+
+
+@kernel
+def run_matching(image, row, corner, count, stride, patch, window, m, guess, out, places, kept):
+    matching.distances(image, row, corner, count, stride, patch, window, out)
+    size = window * linalg.padded(window)
+    for c in range(count):
+        matching.nearest(
+            out, c * size, window, m, guess, row, corner + c * stride, places[c], kept
+        )
+
+
+@kernel
+def run_groups(image, row, places, m, patch, group, weights, mask, total, weight):
+    groups.gather(image, row, places, m, patch, group)
+    groups.aggregate(group, weights, places, m, patch, mask, total, row, weight)
+
+
+@pytest.mark.parametrize("vectors", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize(("rows", "length"), [(8, 1), (16, 33), (24, 90)])
+def test_product(vectors, rows, length):
+    rng = np.random.default_rng(vectors)
+    A = rng.normal(size=(rows, length)).astype(np.float32)
+    B = rng.normal(size=(length, vectors * LANES)).astype(np.float32)
+    for factor, a_row, a_column in ((A, length, 1), (A.T, 1, rows)):
+        C = np.full((rows, vectors * LANES), np.nan, np.float32)
+        run_product(
+            C.ravel(), np.ascontiguousarray(factor).ravel(), a_row, a_column, B.ravel(),
+            rows, vectors * LANES, length,
+        )  # fmt: skip
+        np.testing.assert_allclose(C, A.astype(float) @ B, atol=1e-4)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3, 5, 6])
+def test_gram_and_invert(blocks):
+    side = blocks * LANES
+    X = np.random.default_rng(blocks).normal(1, 1, size=(side // 2, side)).astype(np.float32)
+    Q = np.zeros((side, side), np.float32)
+    run_gram(Q.reshape(-1), X.ravel(), side, len(X))
+    exact = X.astype(float).T @ X
+    np.testing.assert_allclose(np.triu(Q), np.triu(exact), rtol=1e-5, atol=1e-3)
+    Q += 10 * np.eye(side, dtype=np.float32)
+    run_invert(Q.reshape(-1), side)
+    np.testing.assert_allclose(Q, np.linalg.inv(exact + 10 * np.eye(side)), atol=2e-6)
+
+
+def test_transposed():
+    source = np.arange(2 * LANES * 3 * LANES, dtype=np.float32).reshape(2 * LANES, 3 * LANES)
+    target = np.empty((3 * LANES, 2 * LANES), np.float32)
+    run_transposed(target.reshape(-1), source.reshape(-1), 2 * LANES, 3 * LANES)
+    np.testing.assert_array_equal(target, source.T)
+
+
+def matched(image, y, x, count, stride, patch, window, m, guess):
+    """Corners found by the kernels for `count` references from (y, x) on, `stride` apart."""
+    radius = window // 2
+    frame = np.pad(image, ((radius, radius), (radius, radius + 2 * LANES)), constant_values=matching.FAR)
+    size = window * padded(window)
+    out = np.empty(count * size, np.float32)
+    kept = np.empty(size + LANES, np.float32)
+    places = np.empty((count, size + LANES), np.intp)
+    corner = (y + radius) * frame.shape[1] + x + radius
+    run_matching(
+        frame.ravel(), frame.shape[1], corner, count, stride, patch, window, m, np.float32(guess),
+        out, places, kept,
+    )  # fmt: skip
+    found = [divmod(int(p), frame.shape[1]) for p in places[:, :m].ravel()]
+    return np.array([(i - radius, j - radius) for i, j in found]).reshape(count, m, 2)
+
+
+@pytest.mark.parametrize("window", [1, 5, 21, 45, 67])
+@pytest.mark.parametrize(("patch", "stride"), [(7, 4), (9, 4), (8, 4), (9, 6), (5, 5), (3, 1)])
+def test_matching_is_that_of_the_paper(window, patch, stride):
+    rng = np.random.default_rng(patch)
+    image = rng.integers(0, 60, (50, 60)).astype(np.float32)  # integers: distances are exact
+    m = min(40, (window // 2 + 1) ** 2)
+    for y, x, count in ((0, 0, 3), (50 - patch, 60 - patch - stride, 2), (20, 24, 1)):
+        found = matched(image, y, x, count, stride, patch, window, m, 1000)
+        for c in range(count):
+            candidates = oracle.similar(image, y, x + c * stride, patch, m, window)
+            m_there = min(m, len(candidates))
+            np.testing.assert_array_equal(found[c][:m_there], candidates)
+
+
+@pytest.mark.parametrize("guess", [0, 1e-3, 7, 1e4, 1e20])
+@pytest.mark.parametrize("levels", [1, 2, 4])
+def test_ties_go_to_the_first_position_whatever_the_guess(levels, guess):
+    image = np.random.default_rng(0).integers(0, levels, (40, 40)).astype(np.float32)
+    found = matched(image, 16, 16, 2, 4, 4, 21, 30, guess)
+    for c in range(2):
+        np.testing.assert_array_equal(found[c], oracle.similar(image, 16, 16 + 4 * c, 4, 30, 21))
+
+
+@pytest.mark.parametrize("patch", [1, 3, 7, 8, 11, 16, 19])
+def test_gather_and_aggregate(patch):
+    rng = np.random.default_rng(patch)
+    image = rng.normal(size=(60, 60 + 2 * LANES)).astype(np.float32)
+    corners = rng.integers(0, 60 - patch + 1, (13, 2))
+    weights = rng.uniform(0.5, 2, 16).astype(np.float32)
+    size = padded(patch * patch)
+    group = np.zeros(padded(13) * size + LANES, np.float32)
+    mask = np.zeros(padded(patch), np.float32)
+    mask[:patch] = 1
+    total, weight = np.zeros_like(image), np.zeros_like(image)
+    places = (corners[:, 0] * image.shape[1] + corners[:, 1]).astype(np.intp)
+    run_groups(
+        image.reshape(-1), image.shape[1], places, 13, patch, group, weights, mask,
+        total.reshape(-1), weight.reshape(-1),
+    )  # fmt: skip
+
+    expected = np.zeros(image.shape)
+    covered = np.zeros(image.shape)
+    rows = group[: padded(13) * size].reshape(-1, size)
+    for j, (y, x) in enumerate(corners):
+        inside = np.s_[y : y + patch, x : x + patch]
+        np.testing.assert_array_equal(rows[j, : patch * patch].reshape(patch, patch), image[inside])
+        expected[inside] += weights[j] * image[inside]
+        covered[inside] += weights[j]
+    assert not rows[13:].any()
+    np.testing.assert_allclose(total, expected, atol=1e-5)
+
+    everywhere = np.ones_like(covered)  # pixels that no patch covers would be 0 / 0
+    corner_of_all = weight[:60, :60].copy()
+    corner_of_all += 1e-3
+    normalised = total[:60, :60].copy()
+    groups.normalise(normalised, corner_of_all, patch)
+    for y in range(60):
+        for x in range(60):
+            block = corner_of_all[max(0, y - patch + 1) : y + 1, max(0, x - patch + 1) : x + 1]
+            everywhere[y, x] = block.sum()
+    np.testing.assert_allclose(normalised, total[:60, :60] / everywhere[:60, :60], rtol=1e-4, atol=1e-6)
