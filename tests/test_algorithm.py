@@ -1,5 +1,6 @@
 """The whole algorithm against the oracle, and what must hold for any image."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -57,6 +58,7 @@ def test_the_formulas_and_the_kernels_give_one_image():
     pilot = oracle.step(
         noisy, noisy, lambda Y, X: oracle.theta_pilot(Y, 10.0, 0.05), *as_tuple(SMALL.first)
     )
+
     # Denoising the identity in place of Y gives Θ itself.
     def theta(Y, X):
         tall = np.vstack([X, np.eye(X.shape[1])])
@@ -97,7 +99,10 @@ def test_workers_make_no_difference(method):
 def test_a_far_part_of_the_image_makes_no_difference(method):
     """What a tile with a halo will rest on: grid, blocks and sums are anchored to the corner."""
     chosen = recipe(method, 10)
-    reach = sum(step.window - 1 + step.patch_size + 8 * step.stride for step in (chosen.first, chosen.second))
+    reach = sum(
+        step.window - 1 + step.patch_size + 8 * step.stride
+        for step in (chosen.first, chosen.second)
+    )
     noisy = texture(2 * reach + 40, 2 * reach + 60)
     whole = denoise(noisy, 10, method=chosen)
     part = denoise(noisy[: reach + 40, : reach + 50], 10, method=chosen)
@@ -141,11 +146,13 @@ def test_flips_and_transposes(seed, flips):
         return image.T if across else image
 
     turned = denoise(turn(noisy), 10, method=chosen, data_range=255)
-    np.testing.assert_allclose(turned, turn(denoise(noisy, 10, method=chosen, data_range=255)), atol=0.5)
+    np.testing.assert_allclose(
+        turned, turn(denoise(noisy, 10, method=chosen, data_range=255)), atol=0.5
+    )
 
 
 def test_a_constant_passes_through_ours():
-    """"standard" and "fast" work around the mean patch, in step 2; a constant changes little."""
+    """ "standard" and "fast" work around the mean patch, in step 2; a constant changes little."""
     noisy = texture(60, 60)
     shifted = denoise(noisy + 1000, 10, data_range=255) - 1000
     assert np.sqrt(np.mean((shifted - denoise(noisy, 10, data_range=255)) ** 2)) < 1.0
@@ -232,3 +239,30 @@ except KeyboardInterrupt:
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == "interrupted\n"
         assert time.perf_counter() - start < 1.0
+
+
+def test_memory_that_was_never_written_does_not_count():
+    """The same result whatever malloc hands out (glibc fills it with the byte that we name)."""
+    program = """
+import hashlib, numpy as np, nlridge
+from nlridge import Recipe, Step
+from nlridge.families.ridge import ridge
+y, x = np.mgrid[:60, :80]
+noisy = 100 + 50 * np.sin(x / 3) + np.random.default_rng(0).normal(0, 10, x.shape)
+odd = [Recipe(ridge(tolerance=t), Step(p, m, s, 21), Step(p, m + 8, s, 21))
+       for t in (0, 1) for p, m, s in ((8, 16, 8), (4, 32, 3), (16, 8, 5), (5, 7, 5))]
+for method in (*nlridge.recipe_names(), *odd):
+    image = nlridge.denoise(noisy, 10, method=method, data_range=255)
+    assert np.isfinite(image).all()
+    print(hashlib.sha256(image.tobytes()).hexdigest())
+"""
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "MALLOC_PERTURB_": byte},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for byte in ("0", "1", "128", "255")
+    }
+    assert len(found) == 1

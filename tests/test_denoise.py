@@ -97,7 +97,11 @@ def test_bad_options(arguments, error, message):
         ({"patch_size": 0}, ValueError, "patch_size is 0; expected a number from 1 to 64"),
         ({"patch_size": 65}, ValueError, "patch_size is 65; expected a number from 1 to 64"),
         ({"patch_size": 7.5}, TypeError, "patch_size is 7.5; expected a whole number"),
-        ({"group_size": 0}, ValueError, r"group_size is 0; expected a number from 1 to 2025 \(all patches"),
+        (
+            {"group_size": 0},
+            ValueError,
+            r"group_size is 0; expected a number from 1 to 2025 \(all patches",
+        ),
         ({"group_size": 2026}, ValueError, "group_size is 2026; expected a number from 1 to 2025"),
         ({"stride": 8}, ValueError, r"stride is 8; expected a number from 1 to 7 \(patch_size\)"),
         ({"window": 44}, ValueError, "window is 44; expected an odd number"),
@@ -117,7 +121,12 @@ def test_table_1():
     for sigma, sizes in expected.items():
         for data_range in (255, 1, 65535):
             row = nlridge.recipe("nl-ridge", sigma * data_range / 255, data_range)
-            found = row.first.patch_size, row.first.group_size, row.second.patch_size, row.second.group_size
+            found = (
+                row.first.patch_size,
+                row.first.group_size,
+                row.second.patch_size,
+                row.second.group_size,
+            )
             assert found == sizes
             assert {row.first.window, row.second.window} == {45}
             assert {row.first.stride, row.second.stride} == {4}

@@ -39,15 +39,13 @@ def run_matching(image, row, corner, count, stride, patch, window, m, guess, out
     matching.distances(image, row, corner, count, stride, patch, window, out)
     size = window * linalg.padded(window)
     for c in range(count):
-        matching.nearest(
-            out, c * size, window, m, guess, row, corner + c * stride, places[c], kept
-        )
+        matching.nearest(out, c * size, window, m, guess, row, corner + c * stride, places[c], kept)
 
 
 @kernel
-def run_groups(image, row, places, m, patch, group, weights, mask, total, weight):
+def run_groups(image, row, places, m, patch, group, weights, total, weight):
     groups.gather(image, row, places, m, patch, group)
-    groups.aggregate(group, weights, places, m, patch, mask, total, row, weight)
+    groups.aggregate(group, weights, places, m, patch, total, row, weight)
 
 
 @pytest.mark.parametrize("vectors", [1, 2, 3, 4, 7])
@@ -88,7 +86,9 @@ def test_transposed():
 def matched(image, y, x, count, stride, patch, window, m, guess):
     """Corners found by the kernels for `count` references from (y, x) on, `stride` apart."""
     radius = window // 2
-    frame = np.pad(image, ((radius, radius), (radius, radius + 2 * LANES)), constant_values=matching.FAR)
+    frame = np.pad(
+        image, ((radius, radius), (radius, radius + 2 * LANES)), constant_values=matching.FAR
+    )
     size = window * padded(window)
     out = np.empty(count * size, np.float32)
     kept = np.empty(size + LANES, np.float32)
@@ -133,12 +133,10 @@ def test_gather_and_aggregate(patch):
     weights = rng.uniform(0.5, 2, 16).astype(np.float32)
     size = padded(patch * patch)
     group = np.zeros(padded(13) * size + LANES, np.float32)
-    mask = np.zeros(padded(patch), np.float32)
-    mask[:patch] = 1
     total, weight = np.zeros_like(image), np.zeros_like(image)
     places = (corners[:, 0] * image.shape[1] + corners[:, 1]).astype(np.intp)
     run_groups(
-        image.reshape(-1), image.shape[1], places, 13, patch, group, weights, mask,
+        image.reshape(-1), image.shape[1], places, 13, patch, group, weights,
         total.reshape(-1), weight.reshape(-1),
     )  # fmt: skip
 
@@ -162,4 +160,6 @@ def test_gather_and_aggregate(patch):
         for x in range(60):
             block = corner_of_all[max(0, y - patch + 1) : y + 1, max(0, x - patch + 1) : x + 1]
             everywhere[y, x] = block.sum()
-    np.testing.assert_allclose(normalised, total[:60, :60] / everywhere[:60, :60], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        normalised, total[:60, :60] / everywhere[:60, :60], rtol=1e-4, atol=1e-6
+    )

@@ -19,7 +19,11 @@ def padded(size):
 def group(n, m, rank=6, mean=100.0, sigma=10.0):
     """A group of similar patches: the truth, of low rank around a mean patch, and a noisy version."""
     rng = np.random.default_rng(n * m)
-    X = mean + 30 * rng.normal(size=(n, 1)) + rng.normal(size=(n, rank)) @ rng.normal(size=(rank, m)) * 8
+    X = (
+        mean
+        + 30 * rng.normal(size=(n, 1))
+        + rng.normal(size=(n, rank)) @ rng.normal(size=(rank, m)) * 8
+    )
     return X + sigma * rng.normal(size=(n, m)), X
 
 
@@ -78,7 +82,9 @@ def test_low_rank_tends_to_the_constrained_ridge_regression():
     """Its limit minimises |XΘ - X|² + D|Θ|² under the constraint that the columns of Θ sum to one."""
     Y, X = group(49, 30)
     D = 49 * 100.0
-    kkt = np.block([[X.T @ X + D * np.eye(30), np.ones((30, 1))], [np.ones((1, 30)), np.zeros((1, 1))]])
+    kkt = np.block(
+        [[X.T @ X + D * np.eye(30), np.ones((30, 1))], [np.ones((1, 30)), np.zeros((1, 1))]]
+    )
     theta = np.linalg.solve(kkt, np.vstack([X.T @ X, np.ones((1, 30))]))[:30]
     denoised, weights = ridge(tolerance=1e-9).refine.formula(Y, X, 100.0)
     np.testing.assert_allclose(denoised, Y @ theta, atol=1e-6)

@@ -19,7 +19,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="clean a sample photograph, or one of yours, and show it side by side",
         description="Clean a sample photograph, to which noise is added, or a noisy gray image of yours.",
     )
-    demo.add_argument("image", nargs="?", help="your own noisy image (default: a sample photograph)")
+    demo.add_argument(
+        "image", nargs="?", help="your own noisy image (default: a sample photograph)"
+    )
     demo.add_argument(
         "--sigma",
         type=float,

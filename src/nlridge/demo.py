@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from .denoising import denoise, typical_range
+from .denoising import denoise
 from .kernels.compile import announcing
 
 Picture = npt.NDArray[Any]
@@ -28,7 +28,9 @@ def demonstrate(path: str | None, sigma: float | None, method: str, output: str)
         noise = np.random.default_rng(0).normal(0, 1, truth.shape)
         noisy = (truth + sigma * noise).astype(np.float32)
     elif sigma is None:
-        raise ValueError("sigma is not given; expected the noise level of your image, as in SIGMA=20")
+        raise ValueError(
+            "sigma is not given; expected the noise level of your image, as in SIGMA=20"
+        )
     else:
         name, truth = Path(path).name, None
         noisy, was_colour = _read(path)
@@ -49,7 +51,9 @@ def demonstrate(path: str | None, sigma: float | None, method: str, output: str)
         before, after = _psnr(noisy, truth), _psnr(clean, truth)
         labels = [f"{labels[0]}: {before:.2f} dB", f"{labels[1]}: {after:.2f} dB"]
         report.append(f"PSNR: {before:.2f} dB noisy, {after:.2f} dB denoised")
-    _save(_side_by_side([noisy, clean], labels), output)
+    eight_bits = truth is not None or noisy.dtype == np.uint8
+    low, high = (0, 255) if eight_bits else (float(clean.min()), float(clean.max()))
+    _save(_side_by_side([noisy, clean], labels, low, high), output)
     report.append(f"side by side: {output}")
     return "\n".join(report)
 
@@ -77,16 +81,14 @@ def _psnr(estimate: Picture, truth: Picture) -> float:
     return float(10 * np.log10(255**2 / np.mean(error**2)))
 
 
-def _side_by_side(pictures: list[Picture], labels: list[str]) -> Image.Image:
-    """Pictures next to each other under their labels, with one gray scale for all."""
-    clean = pictures[-1]
-    low, high = (0.0, 255.0) if typical_range(pictures[0]) > 128 and clean.max() < 300 else (
-        float(clean.min()),
-        float(clean.max()),
-    )
-    height, width = clean.shape
-    font = ImageFont.load_default(size=max(12, min(20, width // 28)))
-    margin = 2 * int(font.size)
+def _side_by_side(
+    pictures: list[Picture], labels: list[str], low: float, high: float
+) -> Image.Image:
+    """Pictures next to each other under their labels; black is `low` and white is `high` in all."""
+    height, width = pictures[0].shape
+    text_size = max(12, min(20, width // 28))
+    font = ImageFont.load_default(size=text_size)
+    margin = 2 * text_size
     canvas = Image.new("L", (len(pictures) * width + (len(pictures) - 1) * 8, height + margin), 255)
     draw = ImageDraw.Draw(canvas)
     for i, (picture, label) in enumerate(zip(pictures, labels, strict=True)):

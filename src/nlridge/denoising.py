@@ -197,6 +197,10 @@ def _ticking(progress: Progress, total: int) -> Iterator[Callable[[], None]]:
 
     if progress is True:
         with tqdm(total=total, desc="denoising", unit="block", leave=False) as bar:
-            yield lambda: bool(bar.update())
+
+            def advance() -> None:
+                bar.update()
+
+            yield advance
     else:
         yield tick

@@ -27,7 +27,7 @@ from ..recipes import Step
 Image = npt.NDArray[np.float32]
 Positions = npt.NDArray[np.intp]
 
-_ROWS, _COLUMNS = 8, 64  # reference patches of a block
+_ROWS, _COLUMNS = 32, 32  # reference patches of a block
 _TOGETHER = 16  # of a row of these, those whose distances are computed together
 
 _FLOATS = types.Array(types.float32, 1, "C")
@@ -188,7 +188,7 @@ def _candidates(positions: Positions, last: int, radius: int) -> Positions:
 
 
 @kernel
-def _block(  # type: ignore[no-untyped-def]
+def _block(
     estimate, noisy, guide, guide_is_noisy, total, weight, row_length, ys, xs, rows, columns,
     stride, patch, group_size, window, variance, parameters,
 ):  # fmt: skip
@@ -197,15 +197,12 @@ def _block(  # type: ignore[no-untyped-def]
     # Zeros, since arithmetic on whole vectors also touches what no pixel is ever written to.
     Y = np.zeros(most * size + LANES, np.float32)
     X = Y if guide_is_noisy else np.zeros(most * size + LANES, np.float32)
-    denoised = np.empty(most * size + LANES, np.float32)
+    denoised = np.zeros(most * size + LANES, np.float32)
     weights = np.empty(most, np.float32)
     candidates = window * padded(window)
     distance = np.empty(_TOGETHER * candidates, np.float32)
     places = np.empty(candidates + LANES, np.intp)
     kept = np.empty(candidates + LANES, np.float32)
-    mask = np.zeros(padded(patch), np.float32)
-    for k in range(patch):
-        mask[k] = 1
     for i in range(len(ys)):
         guess = np.float32(2 * n) * variance
         first = 0
@@ -222,11 +219,19 @@ def _block(  # type: ignore[no-untyped-def]
             for c in range(count):
                 m = min(group_size, rows[i] * columns[first + c])
                 guess = nearest(
-                    distance, c * candidates, window, m, guess, row_length, corner + c * stride, places, kept
+                    distance,
+                    c * candidates,
+                    window,
+                    m,
+                    guess,
+                    row_length,
+                    corner + c * stride,
+                    places,
+                    kept,
                 )
                 gather(noisy, row_length, places, m, patch, Y)
                 if not guide_is_noisy:
                     gather(guide, row_length, places, m, patch, X)
                 estimate(Y, X, denoised, weights, n, m, variance, parameters)
-                aggregate(denoised, weights, places, m, patch, mask, total, row_length, weight)
+                aggregate(denoised, weights, places, m, patch, total, row_length, weight)
             first += count

@@ -95,7 +95,7 @@ def refine_low_rank(Y: Array, X: Array, variance: float, tolerance: float) -> Es
 def _pivoted_cholesky(G: Array, tolerance: float) -> Array:
     """F with G ≈ FF', one column at a time, until the trace of the rest is at most `tolerance`."""
     rest = np.array(G)
-    columns = []
+    columns: list[Array] = []
     while np.trace(rest) > tolerance and len(columns) < len(G):
         p = np.argmax(np.diag(rest))
         f = rest[:, p] / np.sqrt(rest[p, p])
@@ -114,7 +114,7 @@ def _combine(Y: Array, theta: Array) -> Estimate:
 
 
 @kernel
-def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):  # type: ignore[no-untyped-def]
+def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     """Θ = I - b (X'X + a I)⁻¹, which is both steps: `pilot` with X = Y, a = α D and b = (1 + α) D, and
     `refine` with a = b = D.
 
@@ -131,24 +131,24 @@ def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):  # type: 
     a = parameters[0] * np.float32(n) * variance
     b = parameters[1] * np.float32(n) * variance
     pixels = np.empty(size * side, np.float32)
-    mean = np.empty(n, np.float32)
+    mean = np.empty(size, np.float32)
     ones = _ones(m)
-    transposed(pixels, X, side, size)
-    _centre(pixels, mean, ones, n, m)
+    _centred(pixels, mean, X, n, m)
     theta = np.empty(side * side, np.float32)
     gram(theta, pixels, side, n)
-    trace, brightness = np.float32(m) * a, np.float32(0)
+    count = np.float32(m)
+    trace, brightness = count * a, np.float32(0)
     for j in range(m):
         trace += theta[j * side + j]
     for k in range(n):
         brightness += mean[k] * mean[k]
-    count = np.float32(m)
     c = min(trace / (count * count), brightness)
     for i in range(m):
         for o in range(i // LANES * LANES, side, LANES):
             store(theta, i * side + o, fma(splat(c), load(ones, o), load(theta, i * side + o)))
-    for j in range(side):
-        theta[j * side + j] += a
+        theta[i * side + i] += a
+    for i in range(m, side):
+        theta[i * side + i] = 1
     invert(theta, side)
 
     s, t = np.empty(side, np.float32), np.empty(side, np.float32)
@@ -159,30 +159,33 @@ def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):  # type: 
         q -= s[j] * t[j]
     g = 1 / (a + c * count)
     scale = b * g / (1 + count * g * q)
+
+    # Θ is symmetric: the sums and the norms of its columns are taken across its rows.
+    excess, norms = np.zeros(side, np.float32), np.zeros(side, np.float32)
     for j in range(m):
-        # A row of the bracket is a constant and a multiple of t.
-        constant = splat(scale * (q * g + t[j]))
+        constant = splat(scale * (q * g + t[j]))  # a row of the bracket is this and a multiple of t
         multiple = splat(scale * (1 - count * t[j]))
-        sums = splat(np.float32(0))
         for o in range(0, side, LANES):
-            row = j * side + o
             bracket = fma(multiple, load(t, o), constant * load(ones, o))
-            entries = fma(splat(-b), load(theta, row), bracket) * load(ones, o)
-            store(theta, row, entries)
-            sums = sums + entries
-        theta[j * side + j] += 1
-        excess = splat((total(sums) + scale * (1 - count * t[j])) / count)
-        norm = splat(np.float32(0))
-        for o in range(0, side, LANES):
-            entries = load(theta, j * side + o) - excess * load(ones, o)
+            entries = fma(splat(-b), load(theta, j * side + o), bracket)
             store(theta, j * side + o, entries)
-            norm = fma(entries, entries, norm)
-        weights[j] = _weight(total(norm), m)
+            store(excess, o, load(excess, o) + entries)
+        theta[j * side + j] += 1
+    for j in range(m):
+        excess[j] = (excess[j] + scale * (1 - count * t[j])) / count
+    for j in range(m):
+        change = splat(-excess[j])
+        for o in range(0, side, LANES):
+            entries = fma(change, load(ones, o), load(theta, j * side + o))
+            store(theta, j * side + o, entries)
+            store(norms, o, fma(entries, entries, load(norms, o)))
+    for j in range(m):
+        weights[j] = _weight(norms[j], m)
     product(denoised, ZERO, size, theta, ZERO, side, ONE, Y, ZERO, size, panels(m), size, m)
 
 
 @part
-def _ones(m):  # type: ignore[no-untyped-def]
+def _ones(m):
     """1 for each of m patches, and zeros up to a whole vector."""
     ones = np.zeros(padded(m), np.float32)
     for j in range(m):
@@ -191,35 +194,36 @@ def _ones(m):  # type: ignore[no-untyped-def]
 
 
 @part
-def _centre(rows, means, ones, count, m):  # type: ignore[no-untyped-def]
-    """Subtract its mean over the m patches from each of `count` rows; what pads the patches stays zero.
+def _centred(pixels, mean, X, n, m):
+    """pixels (size x side) = (X - x̄1') and its mean patch x̄; what pads the patches is zero.
 
     The first patch is subtracted before the mean is taken: bright pixels cost no digits.
     """
-    side = padded(m)
-    for k in range(count):
-        row = k * side
-        first = rows[row]
-        shift = splat(-first)
-        s = splat(np.float32(0))
-        for j in range(0, side, LANES):
-            difference = fma(shift, load(ones, j), load(rows, row + j))
-            store(rows, row + j, difference)
+    side, size = padded(m), padded(n)
+    zero = splat(np.float32(0))
+    differences = np.empty(side * size, np.float32)
+    for k in range(0, size, LANES):
+        first, s = load(X, k), zero
+        for j in range(m):
+            difference = load(X, j * size + k) - first
+            store(differences, j * size + k, difference)
             s = s + difference
-        mean = total(s) / np.float32(m)
-        means[k] = first + mean
-        shift = splat(-mean)
-        for j in range(0, side, LANES):
-            store(rows, row + j, fma(shift, load(ones, j), load(rows, row + j)))
+        shift = s * splat(1 / np.float32(m))
+        store(mean, k, first + shift)
+        for j in range(m):
+            store(differences, j * size + k, load(differences, j * size + k) - shift)
+        for j in range(m, side):
+            store(differences, j * size + k, zero)
+    transposed(pixels, differences, side, size)
 
 
 @part
-def _weight(squared_norm, m):  # type: ignore[no-untyped-def]
+def _weight(squared_norm, m):
     return 1 / min(max(squared_norm, np.float32(1) / np.float32(m)), np.float32(1))
 
 
 @part
-def _sum_and_largest(values, size):  # type: ignore[no-untyped-def]
+def _sum_and_largest(values, size):
     """The sum of values[:size], the largest of them and its (first) position."""
     s = highest = load(values, 0)
     for j in range(LANES, size, LANES):
@@ -236,11 +240,11 @@ def _sum_and_largest(values, size):  # type: ignore[no-untyped-def]
 
 
 @part
-def _factorise(F, pixels, n, m, tolerance):  # type: ignore[no-untyped-def]
-    """Rows of F: the pivoted Cholesky factor of X'X, of the rank that is returned."""
+def _factorise(F, pixels, n, m, tolerance):
+    """Rows of F: the pivoted Cholesky factor of X̃'X̃, of the rank that is returned."""
     side = padded(m)
     zero = splat(np.float32(0))
-    rest = np.empty(side, np.float32)  # the diagonal of X'X - FF'
+    rest = np.empty(side, np.float32)  # the diagonal of X̃'X̃ - FF'
     for j in range(0, side, LANES):
         s, t = zero, zero
         for k in range(0, n - 1, 2):
@@ -253,13 +257,18 @@ def _factorise(F, pixels, n, m, tolerance):  # type: ignore[no-untyped-def]
     trace, pivot, p = _sum_and_largest(rest, side)
     precision = np.float32(2e-7) * trace
     rank = ZERO
+    ones = _ones(m)
     while rank < min(n, m) and trace > tolerance and pivot > precision:
         f = rank * side
         row_product(F, f, pixels, p, side, pixels, ZERO, side, side, n)
         subtract_row_product(F, f, F, p, side, F, ZERO, side, side, rank)
         scale = splat(1 / np.sqrt(pivot))
+        s = zero
         for j in range(0, side, LANES):
-            s = load(F, f + j) * scale
+            s = s + load(F, f + j)
+        mean = splat(-total(s) / np.float32(m))  # zero, but for rounding
+        for j in range(0, side, LANES):
+            s = fma(mean, load(ones, j), load(F, f + j)) * scale
             store(F, f + j, s)
             store(rest, j, larger(load(rest, j) - s * s, zero))
         rest[p] = 0
@@ -269,7 +278,7 @@ def _factorise(F, pixels, n, m, tolerance):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):  # type: ignore[no-untyped-def]
+def low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     """Θ = 11'/m + FU' with U = F(F'F + D I)⁻¹, and |Θ_j|² = 1/m + f_j'u_j - D |u_j|².
 
     In memory F and U are transposed.  The mean patch is one more row of theirs: 1/m in F, 1 in U.
@@ -277,12 +286,9 @@ def low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):  # typ
     side, size = padded(m), padded(n)
     D = np.float32(n) * variance
     pixels = np.empty(size * side, np.float32)
-    transposed(pixels, X, side, size)
-    means, ones = np.empty(n, np.float32), _ones(m)
-    _centre(pixels, means, ones, n, m)
+    _centred(pixels, np.empty(size, np.float32), X, n, m)
     F = np.empty(padded(min(n, m) + 1) * side, np.float32)
     rank = _factorise(F, pixels, n, m, parameters[0] * D)
-    _centre(F, means, ones, rank, m)  # which it is, but for rounding
     width = padded(rank + 1)
     for o in range(rank * side, width * side, LANES):
         store(F, o, splat(np.float32(0)))
@@ -311,4 +317,6 @@ def low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):  # typ
         U[rank * side + j] = 1
     coordinates = np.empty(width * size, np.float32)
     product(coordinates, ZERO, size, F, ZERO, side, ONE, Y, ZERO, size, panels(rank + 1), size, m)
-    product(denoised, ZERO, size, U, ZERO, ONE, side, coordinates, ZERO, size, panels(m), size, rank + 1)
+    product(
+        denoised, ZERO, size, U, ZERO, ONE, side, coordinates, ZERO, size, panels(m), size, rank + 1
+    )

@@ -50,7 +50,7 @@ def compiled(function: F, signature: Any) -> F:
 def announcing(announce: Callable[[], None]) -> Iterator[None]:
     """Call `announce` once if anything has to be compiled rather than read from disk."""
 
-    class Listener(event.Listener):  # type: ignore[misc]
+    class Listener(event.Listener):
         announced = False
 
         def on_start(self, event: Any) -> None:

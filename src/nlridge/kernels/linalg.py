@@ -24,6 +24,7 @@ _subtract_8x1 = product_tile(8, 1, subtract=True)
 
 _set_1x6 = product_tile(1, 6, subtract=False)
 _set_1x4 = product_tile(1, 4, subtract=False)
+_set_1x2 = product_tile(1, 2, subtract=False)
 _set_1x1 = product_tile(1, 1, subtract=False)
 _subtract_1x6 = product_tile(1, 6, subtract=True)
 _subtract_1x4 = product_tile(1, 4, subtract=True)
@@ -31,19 +32,19 @@ _subtract_1x1 = product_tile(1, 1, subtract=True)
 
 
 @part
-def padded(size):  # type: ignore[no-untyped-def]
+def padded(size):
     """`size` rounded up to whole vectors."""
     return (size + LANES - 1) // LANES * LANES
 
 
 @part
-def panels(size):  # type: ignore[no-untyped-def]
+def panels(size):
     """`size` rounded up to whole panels of 8 rows."""
     return (size + 7) // 8 * 8
 
 
 @part
-def product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, length):  # type: ignore[no-untyped-def]
+def product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, length):
     """C = A B, where A is rows x length with element (i, k) at a + i a_row + k a_column.
 
     Columns of C are finished one group after the other and rows from the last to the first, so
@@ -55,10 +56,34 @@ def product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, leng
         for i in range(rows - 8, -1, -8):
             ci, ai = c + i * c_row + j, a + i * a_row
             if left >= WIDE:
-                _set_4x3(C, ci + 4 * c_row, c_row, A, ai + 4 * a_row, a_row, a_column, B, b + j, b_row, length)
+                _set_4x3(
+                    C,
+                    ci + 4 * c_row,
+                    c_row,
+                    A,
+                    ai + 4 * a_row,
+                    a_row,
+                    a_column,
+                    B,
+                    b + j,
+                    b_row,
+                    length,
+                )
                 _set_4x3(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
             elif left >= 2 * LANES:
-                _set_4x2(C, ci + 4 * c_row, c_row, A, ai + 4 * a_row, a_row, a_column, B, b + j, b_row, length)
+                _set_4x2(
+                    C,
+                    ci + 4 * c_row,
+                    c_row,
+                    A,
+                    ai + 4 * a_row,
+                    a_row,
+                    a_column,
+                    B,
+                    b + j,
+                    b_row,
+                    length,
+                )
                 _set_4x2(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
             else:
                 _set_8x1(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
@@ -66,7 +91,7 @@ def product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, leng
 
 
 @part
-def subtract_product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, length):  # type: ignore[no-untyped-def]
+def subtract_product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, length):
     """C -= A B, in the manner of `product`."""
     j = 0
     while j < columns:
@@ -75,17 +100,41 @@ def subtract_product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, colu
             ci, ai = c + i * c_row + j, a + i * a_row
             if left >= WIDE:
                 _subtract_4x3(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
-                _subtract_4x3(C, ci + 4 * c_row, c_row, A, ai + 4 * a_row, a_row, a_column, B, b + j, b_row, length)
+                _subtract_4x3(
+                    C,
+                    ci + 4 * c_row,
+                    c_row,
+                    A,
+                    ai + 4 * a_row,
+                    a_row,
+                    a_column,
+                    B,
+                    b + j,
+                    b_row,
+                    length,
+                )
             elif left >= 2 * LANES:
                 _subtract_4x2(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
-                _subtract_4x2(C, ci + 4 * c_row, c_row, A, ai + 4 * a_row, a_row, a_column, B, b + j, b_row, length)
+                _subtract_4x2(
+                    C,
+                    ci + 4 * c_row,
+                    c_row,
+                    A,
+                    ai + 4 * a_row,
+                    a_row,
+                    a_column,
+                    B,
+                    b + j,
+                    b_row,
+                    length,
+                )
             else:
                 _subtract_8x1(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
         j += min(left, WIDE)
 
 
 @part
-def row_product(C, c, A, a, a_column, B, b, b_row, columns, length):  # type: ignore[no-untyped-def]
+def row_product(C, c, A, a, a_column, B, b, b_row, columns, length):
     """C = A B for a single row."""
     j = 0
     while j < columns:
@@ -95,13 +144,16 @@ def row_product(C, c, A, a, a_column, B, b, b_row, columns, length):  # type: ig
         elif columns - j >= 4 * LANES:
             _set_1x4(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length)
             j += 4 * LANES
+        elif columns - j >= 2 * LANES:
+            _set_1x2(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length)
+            j += 2 * LANES
         else:
             _set_1x1(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length)
             j += LANES
 
 
 @part
-def subtract_row_product(C, c, A, a, a_column, B, b, b_row, columns, length):  # type: ignore[no-untyped-def]
+def subtract_row_product(C, c, A, a, a_column, B, b, b_row, columns, length):
     """C -= A B for a single row."""
     j = 0
     while j < columns:
@@ -117,7 +169,7 @@ def subtract_row_product(C, c, A, a, a_column, B, b, b_row, columns, length):  #
 
 
 @part
-def transposed(target, source, rows, columns):  # type: ignore[no-untyped-def]
+def transposed(target, source, rows, columns):
     """target (columns x rows) = source' (rows x columns)."""
     for i in range(0, rows, LANES):
         for j in range(0, columns, LANES):
@@ -125,14 +177,14 @@ def transposed(target, source, rows, columns):  # type: ignore[no-untyped-def]
 
 
 @part
-def gram(Q, X, side, length):  # type: ignore[no-untyped-def]
+def gram(Q, X, side, length):
     """The upper triangle, in blocks, of Q = X'X, where X is length x side."""
     for i in range(0, side, LANES):
         product(Q, i * side + i, side, X, i, ONE, side, X, i, side, _SIDE, side - i, length)
 
 
 @part
-def inverse_factor(Q, K, side):  # type: ignore[no-untyped-def]
+def inverse_factor(Q, K, side):
     """K = inv(U'), lower triangular, where Q = U'U; Q is given by its upper triangle and lost.
 
     Blocked by LANES.  K must be zero above its diagonal blocks.
@@ -153,20 +205,48 @@ def inverse_factor(Q, K, side):  # type: ignore[no-untyped-def]
         product(Q, after, side, S, ZERO, _SIDE, ONE, Q, after, side, _SIDE, side - p - LANES, _SIDE)
         # K[p, :p] = -S U[:p, p]' K[:p, :p]
         for j in range(0, p, WIDE):
-            product(T, j, side, Q, j * side + p, ONE, side, K, j * side + j, side, _SIDE, min(WIDE, p - j), p - j)
+            product(
+                T,
+                j,
+                side,
+                Q,
+                j * side + p,
+                ONE,
+                side,
+                K,
+                j * side + j,
+                side,
+                _SIDE,
+                min(WIDE, p - j),
+                p - j,
+            )
         for i in range(LANES):
             store(S, i * LANES, splat(np.float32(0)) - load(S, i * LANES))
         product(K, top, side, S, ZERO, _SIDE, ONE, T, ZERO, side, _SIDE, p, _SIDE)
 
 
 @part
-def invert(Q, side):  # type: ignore[no-untyped-def]
+def invert(Q, side):
     """In place: the upper triangle of a symmetric positive definite Q -> the whole of inv(Q)."""
     K = np.zeros(side * side, np.float32)
     inverse_factor(Q, K, side)
     for i in range(0, side, LANES):
         for j in range(i, side, WIDE):  # Q[i, j] = K[j:, i]' K[j:, j]
             columns = min(WIDE, side - j)
-            product(Q, i * side + j, side, K, j * side + i, ONE, side, K, j * side + j, side, _SIDE, columns, side - j)
+            product(
+                Q,
+                i * side + j,
+                side,
+                K,
+                j * side + i,
+                ONE,
+                side,
+                K,
+                j * side + j,
+                side,
+                _SIDE,
+                columns,
+                side - j,
+            )
         for j in range(i + LANES, side, LANES):
             transpose(Q, j * side + i, side, Q, i * side + j, side)

@@ -25,7 +25,7 @@ _UNDEFINED = ir.Constant(_FLOATS, ir.Undefined)
 _ZERO = ir.Constant(_FLOATS, [0.0] * LANES)
 
 
-class _Vector(types.Type):  # type: ignore[misc]
+class _Vector(types.Type):
     def __init__(self) -> None:
         super().__init__(name=f"float32x{LANES}")
 
@@ -34,7 +34,7 @@ vector = _Vector()
 
 
 @register_model(_Vector)
-class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, fe_type: Any) -> None:
         super().__init__(manager, fe_type, _FLOATS)
 
@@ -68,9 +68,7 @@ def _splat(builder: Any, scalar: Any) -> Any:
 
 def _fma(builder: Any, x: Any, y: Any, z: Any) -> Any:
     signature = ir.FunctionType(_FLOATS, [_FLOATS] * 3)
-    function = cgutils.get_or_insert_function(
-        builder.module, signature, f"llvm.fma.v{LANES}f32"
-    )
+    function = cgutils.get_or_insert_function(builder.module, signature, f"llvm.fma.v{LANES}f32")
     return builder.call(function, [x, y, z])
 
 
@@ -85,61 +83,61 @@ def _times(builder: Any, index: Any, factor: int) -> Any:
 # Elements: one vector at a time.
 
 
-@intrinsic  # type: ignore[misc]
-def load(context, array, offset):  # type: ignore[no-untyped-def]
+@intrinsic
+def load(context, array, offset):
     """The vector at array[offset:]."""
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         return _load(builder, _data(context, builder, signature.args[0], args[0]), args[1])
 
     return vector(array, types.intp), generate
 
 
-@intrinsic  # type: ignore[misc]
-def store(context, array, offset, value):  # type: ignore[no-untyped-def]
+@intrinsic
+def store(context, array, offset, value):
     """array[offset:] = value, one vector of it."""
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         _store(builder, args[2], _data(context, builder, signature.args[0], args[0]), args[1])
         return context.get_dummy_value()
 
     return types.void(array, types.intp, vector), generate
 
 
-@intrinsic  # type: ignore[misc]
-def splat(context, scalar):  # type: ignore[no-untyped-def]
+@intrinsic
+def splat(context, scalar):
     """A vector of equal lanes."""
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         return _splat(builder, args[0])
 
     return vector(types.float32), generate
 
 
-@intrinsic  # type: ignore[misc]
-def fma(context, x, y, z):  # type: ignore[no-untyped-def]
+@intrinsic
+def fma(context, x, y, z):
     """x * y + z."""
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         return _fma(builder, *args)
 
     return vector(vector, vector, vector), generate
 
 
-@intrinsic  # type: ignore[misc]
-def larger(context, x, y):  # type: ignore[no-untyped-def]
+@intrinsic
+def larger(context, x, y):
     """The larger of x and y in each lane."""
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         return _larger(builder, *args)
 
     return vector(vector, vector), generate
 
 
 def _reduce(operation: Callable[..., Any]) -> Any:
-    @intrinsic  # type: ignore[misc]
-    def reduction(context, x):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    @intrinsic
+    def reduction(context, x):
+        def generate(context, builder, signature, args):
             value, half = args[0], LANES // 2
             while half:
                 lanes = [(lane + half) % LANES for lane in range(LANES)]
@@ -156,67 +154,67 @@ total = _reduce(lambda builder, x, y: builder.fadd(x, y))  # the sum of the lane
 largest = _reduce(_larger)  # the largest of the lanes
 
 
-@intrinsic  # type: ignore[misc]
-def at_most_bits(context, x, y):  # type: ignore[no-untyped-def]
+@intrinsic
+def at_most_bits(context, x, y):
     """An integer whose bit l says whether x <= y in lane l."""
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         bits = builder.bitcast(builder.fcmp_ordered("<=", *args), ir.IntType(LANES))
         return builder.zext(bits, _LANE)
 
     return types.uint32(vector, vector), generate
 
 
-@intrinsic  # type: ignore[misc]
-def lowest_bit(context, bits):  # type: ignore[no-untyped-def]
+@intrinsic
+def lowest_bit(context, bits):
     """The position of the lowest set bit."""
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         return builder.zext(builder.cttz(args[0], ir.Constant(ir.IntType(1), 1)), _INDEX)
 
     return types.intp(types.uint32), generate
 
 
-@intrinsic  # type: ignore[misc]
-def count_bits(context, bits):  # type: ignore[no-untyped-def]
+@intrinsic
+def count_bits(context, bits):
     """How many bits are set."""
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         return builder.zext(builder.ctpop(args[0]), _INDEX)
 
     return types.intp(types.uint32), generate
 
 
-@intrinsic  # type: ignore[misc]
-def bits_of(context, number):  # type: ignore[no-untyped-def]
+@intrinsic
+def bits_of(context, number):
     """The bits of a float32 as an integer: the order of non-negative numbers is the same."""
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         return builder.bitcast(args[0], _LANE)
 
     return types.int32(types.float32), generate
 
 
-@intrinsic  # type: ignore[misc]
-def number_of(context, bits):  # type: ignore[no-untyped-def]
+@intrinsic
+def number_of(context, bits):
     """The float32 that has these bits."""
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         return builder.bitcast(args[0], ir.FloatType())
 
     return types.float32(types.int32), generate
 
 
 def _arithmetic(python_operator: Callable[..., Any], instruction: str) -> None:
-    @intrinsic  # type: ignore[misc]
-    def operation(context, x, y):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    @intrinsic
+    def operation(context, x, y):
+        def generate(context, builder, signature, args):
             return getattr(builder, instruction)(*args)
 
         return vector(vector, vector), generate
 
-    @overload(python_operator)  # type: ignore[misc]
-    def implement(x, y):  # type: ignore[no-untyped-def]
+    @overload(python_operator)
+    def implement(x, y):
         if x is vector and y is vector:
             return lambda x, y: operation(x, y)
         return None
@@ -230,11 +228,11 @@ _arithmetic(operator.mul, "fmul")
 # Blocks: what would spill or be unreadable if written one vector at a time.
 
 
-@intrinsic  # type: ignore[misc]
-def transpose(context, target, to, target_row, source, frm, source_row):  # type: ignore[no-untyped-def]
+@intrinsic
+def transpose(context, target, to, target_row, source, frm, source_row):
     """target = source', both LANES x LANES."""
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         out = _data(context, builder, signature.args[0], args[0])
         into = _data(context, builder, signature.args[3], args[3])
         rows = [
@@ -259,15 +257,15 @@ def transpose(context, target, to, target_row, source, frm, source_row):  # type
     return types.void(target, index, index, source, index, index), generate
 
 
-@intrinsic  # type: ignore[misc]
-def inverse_factor_tile(context, S, s, s_row):  # type: ignore[no-untyped-def]
+@intrinsic
+def inverse_factor_tile(context, S, s, s_row):
     """In place, LANES x LANES: symmetric positive definite S -> inv(chol(S)), zero above its diagonal.
 
     Forward elimination of [S | I] in registers; columns left of the pivot hold the right half, and
     the multipliers of a pivot are read off its own row since what is left of S stays symmetric.
     """
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         data = _data(context, builder, signature.args[0], args[0])
         places = [builder.add(args[1], _times(builder, args[2], i)) for i in range(LANES)]
         rows = [_load(builder, data, place) for place in places]
@@ -301,9 +299,9 @@ def product_tile(rows: int, vectors: int, *, subtract: bool) -> Any:
     Element (i, k) of A is at a + i a_row + k a_column, row k of B at b + k b_row.
     """
 
-    @intrinsic  # type: ignore[misc]
-    def tile(context, C, c, c_row, A, a, a_row, a_column, B, b, b_row, length):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    @intrinsic
+    def tile(context, C, c, c_row, A, a, a_row, a_column, B, b, b_row, length):
+        def generate(context, builder, signature, args):
             _, c, c_row, _, a, a_row, a_column, _, b, b_row, length = args
             C, A, B = (_data(context, builder, signature.args[i], args[i]) for i in (0, 3, 7))
             sums = [
@@ -346,15 +344,16 @@ def distance_tile(vectors: int) -> Any:
     over the pixels of a part, heads[o + d] = e(d) of the head and wholes[o + d] = e(d) of both.
     """
 
-    @intrinsic  # type: ignore[misc]
-    def tile(context, heads, wholes, o, image, here, there, image_row, rows, head, tail):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    @intrinsic
+    def tile(context, heads, wholes, o, image, here, there, image_row, rows, head, tail):
+        def generate(context, builder, signature, args):
             _, _, o, _, here, there, image_row, rows, head, tail = args
             heads, wholes, image = (
                 _data(context, builder, signature.args[i], args[i]) for i in (0, 1, 3)
             )
             parts = [
-                [cgutils.alloca_once_value(builder, _ZERO) for _ in range(vectors)] for _ in range(2)
+                [cgutils.alloca_once_value(builder, _ZERO) for _ in range(vectors)]
+                for _ in range(2)
             ]
             with cgutils.for_range(builder, rows) as row:
                 down = builder.mul(row.index, image_row)

@@ -12,7 +12,7 @@ from ..kernels.simd import LANES, fma, load, splat, store
 
 
 @part
-def gather(image, image_row, places, m, patch, group):  # type: ignore[no-untyped-def]
+def gather(image, image_row, places, m, patch, group):
     """group[j] = the patch of `image` at places[j]; rows after the m-th, up to a whole vector, are zero.
 
     Whole vectors are copied: what is too much in one row of a patch is overwritten by the next.
@@ -29,43 +29,48 @@ def gather(image, image_row, places, m, patch, group):  # type: ignore[no-untype
 
 
 @part
-def aggregate(group, weights, places, m, patch, mask, total, total_row, weight):  # type: ignore[no-untyped-def]
-    """Add weights[j] group[j] to `total` at places[j], and weights[j] to `weight` at its corner only.
-
-    mask: ones for the pixels of a patch's row, zeros for the rest of its last vector.
-    """
+def aggregate(group, weights, places, m, patch, total, total_row, weight):
+    """Add weights[j] group[j] to `total` at places[j], and weights[j] to `weight` at its corner only."""
     size = padded(patch * patch)
+    factors = np.zeros(
+        padded(patch), np.float32
+    )  # what is too much in a row of a patch counts zero
     for j in range(m):
         weight[places[j]] += weights[j]
-        w = splat(weights[j])
-        for v in range(0, patch, LANES):
-            factor = w * load(mask, v)
-            source = j * size + v
-            target = places[j] + v
-            for _ in range(patch):
-                store(total, target, fma(factor, load(group, source), load(total, target)))
-                source += patch
-                target += total_row
+        for k in range(patch):
+            factors[k] = weights[j]
+        for i in range(patch):
+            source = j * size + i * patch
+            target = places[j] + i * total_row
+            for v in range(0, patch, LANES):
+                store(
+                    total,
+                    target + v,
+                    fma(load(factors, v), load(group, source + v), load(total, target + v)),
+                )
 
 
 @kernel
-def normalise(total, weight, patch):  # type: ignore[no-untyped-def]
+def normalise(total, weight, patch):
     """In place: divide each pixel by the sum of the weights of the patches that cover it."""
     height, width = total.shape
-    columns = np.empty(width, np.float32)
+    columns = np.zeros(patch - 1 + width, np.float32)  # what lies left of the image weighs nothing
+    sums = np.empty(width, np.float32)
+    here = columns[patch - 1 :]
     for y in range(height):
+        row = weight[y]
         for x in range(width):
-            columns[x] = weight[y, x]
+            here[x] = row[x]
         for i in range(max(0, y - patch + 1), y):
+            row = weight[i]
             for x in range(width):
-                columns[x] += weight[i, x]
-        for x in range(min(patch - 1, width)):
-            covered = np.float32(0)
-            for k in range(x + 1):
-                covered += columns[x - k]
-            total[y, x] /= covered
-        for x in range(patch - 1, width):
-            covered = np.float32(0)
-            for k in range(patch):
-                covered += columns[x - k]
-            total[y, x] /= covered
+                here[x] += row[x]
+        for x in range(width):
+            sums[x] = here[x]
+        for k in range(patch - 1):
+            left = columns[k : k + width]
+            for x in range(width):
+                sums[x] += left[x]
+        row = total[y]
+        for x in range(width):
+            row[x] /= sums[x]

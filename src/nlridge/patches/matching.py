@@ -27,12 +27,14 @@ _distances_1 = distance_tile(1)
 
 
 @part
-def _compare(heads, wholes, o, image, here, there, image_row, rows, head, tail, lanes):  # type: ignore[no-untyped-def]
+def _compare(heads, wholes, o, image, here, there, image_row, rows, head, tail, lanes):
     """heads[o + d], wholes[o + d] = distances of a strip at `here` from those at `there + d`, d < lanes."""
     d = 0
     while d < lanes:
         if lanes - d >= _MANY * LANES:
-            _distances_many(heads, wholes, o + d, image, here, there + d, image_row, rows, head, tail)
+            _distances_many(
+                heads, wholes, o + d, image, here, there + d, image_row, rows, head, tail
+            )
             d += _MANY * LANES
         elif lanes - d >= 2 * LANES:
             _distances_2(heads, wholes, o + d, image, here, there + d, image_row, rows, head, tail)
@@ -43,7 +45,7 @@ def _compare(heads, wholes, o, image, here, there, image_row, rows, head, tail, 
 
 
 @part
-def distances(image, image_row, corner, count, stride, patch, window, out):  # type: ignore[no-untyped-def]
+def distances(image, image_row, corner, count, stride, patch, window, out):
     """Squared distances from `count` references, `stride` pixels apart, to the patches around each.
 
     out[c, dy, dx] (dx padded to whole vectors) belongs to the patch displaced by (dy, dx) - radius
@@ -62,7 +64,9 @@ def distances(image, image_row, corner, count, stride, patch, window, out):  # t
             here = corner + c * stride
             there = here + (dy - radius) * image_row - radius
             tail = stride - head if c < count + strips - 1 else 0
-            _compare(heads, wholes, c * lanes, image, here, there, image_row, patch, head, tail, lanes)
+            _compare(
+                heads, wholes, c * lanes, image, here, there, image_row, patch, head, tail, lanes
+            )
         for c in range(count):
             row = (c * window + dy) * lanes
             for v in range(0, lanes, LANES):
@@ -77,7 +81,7 @@ def distances(image, image_row, corner, count, stride, patch, window, out):  # t
 
 
 @part
-def _count_at_most(values, size, threshold):  # type: ignore[no-untyped-def]
+def _count_at_most(values, size, threshold):
     count = 0
     t = splat(threshold)
     for o in range(0, size, LANES):
@@ -86,7 +90,7 @@ def _count_at_most(values, size, threshold):  # type: ignore[no-untyped-def]
 
 
 @part
-def nearest(values, v, window, m, guess, image_row, corner, places, kept):  # type: ignore[no-untyped-def]
+def nearest(values, v, window, m, guess, image_row, corner, places, kept):
     """places[:m] = offsets of the m patches with the smallest distances, in the order of position.
 
     values[v:] are the distances of one reference at `corner`.  Of equal distances the first in

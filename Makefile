@@ -1,0 +1,42 @@
+# make demo    clean a sample photograph (IMAGE=my.png SIGMA=20 for your own)
+# make test    all checks: format, lint, types, tests
+# make bench   quality and speed (DATA=folder of test images)
+# make lint    format, lint and types only; make format mends what can be mended
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+# Compiled kernels are kept by the sources they come from, so that no stale one is ever run.
+SOURCES := $(shell cat $$(find src -name '*.py' | sort) | cksum | cut -d' ' -f1)
+export NUMBA_CACHE_DIR := $(CURDIR)/.cache/kernels-$(SOURCES)
+
+.PHONY: demo test lint format bench clean
+
+demo: $(VENV)/demo
+	@$(BIN)/nlridge demo $(if $(IMAGE),"$(IMAGE)") $(if $(SIGMA),--sigma $(SIGMA)) $(ARGS)
+
+test: lint
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/test
+	@$(BIN)/ruff format --check --quiet . || { echo "run 'make format'"; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+
+format: $(VENV)/test
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/bench
+	@$(BIN)/python -m benchmarks $(if $(DATA),--data "$(DATA)") $(ARGS)
+
+# An environment for each purpose in one place: its stamp is renewed when the requirements change.
+$(VENV)/%: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis demo.png

@@ -1,0 +1,1 @@
+"""Measurements of nlridge: ``make bench``, or ``python -m benchmarks --help``."""

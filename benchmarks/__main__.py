@@ -1,0 +1,18 @@
+"""Run the measurements: all of them, or those that are named."""
+
+import argparse
+
+from . import quality, resources, speed
+
+MEASUREMENTS = {"quality": quality, "speed": speed, "resources": resources}
+
+parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+parser.add_argument(
+    "--data", help="a folder of sets of PNG images (default: scikit-image's images)"
+)
+parser.add_argument("--only", choices=MEASUREMENTS, nargs="+", default=list(MEASUREMENTS))
+for measurement in MEASUREMENTS.values():
+    measurement.add_arguments(parser)
+options = parser.parse_args()
+for name in options.only:
+    MEASUREMENTS[name].run(options)

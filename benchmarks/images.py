@@ -1,0 +1,46 @@
+"""Test images and their noise, the same for every measurement."""
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+BUNDLED = ("camera", "coins", "moon", "brick", "grass", "gravel", "page")
+
+
+def image_sets(data, names, part):
+    """{name of set: [(seed, name of image, image)]}, from the folders in `data` or scikit-image's own.
+
+    `part` keeps of each set what a slice says: "::2" the odd-numbered files, "1::2" the even ones.
+    """
+    kept = slice(*(int(s) if s else None for s in part.split(":"))) if part else slice(None)
+    if data is None:
+        from skimage import data as bundled
+
+        images = [(i, name, getattr(bundled, name)()) for i, name in enumerate(BUNDLED)]
+        return {"scikit-image": images[kept]}
+    folders = [Path(data) / name for name in names] if names else sorted(Path(data).iterdir())
+    return {
+        folder.name: [
+            (i, file.name, np.asarray(Image.open(file)))
+            for i, file in list(enumerate(sorted(folder.glob("*.png"))))[kept]
+        ]
+        for folder in folders
+        if folder.is_dir() and _is_gray(folder)
+    }
+
+
+def with_noise(image, sigma, seed):
+    """White Gaussian noise added in float and never clipped, as float32."""
+    noise = np.random.default_rng(seed).normal(0, sigma, image.shape)
+    return (image + noise).astype(np.float32)
+
+
+def psnr(estimate, truth):
+    """PSNR for a peak of 255, of the estimate clipped to [0, 255]."""
+    error = np.clip(np.asarray(estimate, np.float64), 0, 255) - truth
+    return 10 * np.log10(255**2 / np.mean(error**2))
+
+
+def _is_gray(folder):
+    return all(Image.open(file).mode == "L" for file in list(folder.glob("*.png"))[:1])

@@ -1,0 +1,46 @@
+"""PSNR of each recipe on sets of images, and the difference from "nl-ridge"."""
+
+import numpy as np
+
+import nlridge
+
+from .images import image_sets, psnr, with_noise
+
+
+def add_arguments(parser):
+    parser.add_argument("--sets", nargs="+", help="folders in DATA (default: all gray ones)")
+    parser.add_argument(
+        "--part", help="a slice of each set, such as 1::2 for the even-numbered files"
+    )
+    parser.add_argument("--sigma", type=float, nargs="+", default=[5, 15, 25, 35, 50])
+    parser.add_argument("--methods", nargs="+", default=["nl-ridge", "standard", "fast"])
+    parser.add_argument("--each", action="store_true", help="a line for each image")
+
+
+def run(options):
+    for name, images in image_sets(options.data, options.sets, options.part).items():
+        print(f"\nmean PSNR (dB), {name}, {len(images)} images")
+        for sigma in options.sigma:
+            found = {method: [] for method in options.methods}
+            for seed, _, image in images:
+                noisy = with_noise(image, sigma, seed)
+                for method, values in found.items():
+                    clean = nlridge.denoise(noisy, sigma, method=method, data_range=255)
+                    values.append(psnr(clean, image))
+            if options.each:
+                for i, (_, file, _) in enumerate(images):
+                    row = "  ".join(f"{method} {values[i]:.2f}" for method, values in found.items())
+                    print(f"  {file:12s} {row}")
+            print(f"  sigma {sigma:<3g} {_summary(found)}", flush=True)
+
+
+def _summary(found):
+    base = next(iter(found.values()))
+    cells = []
+    for method, values in found.items():
+        cell = f"{method} {np.mean(values):.3f}"
+        if values is not base:
+            change = np.subtract(values, base)
+            cell += f" ({change.mean():+.3f}, worst {change.min():+.3f})"
+        cells.append(cell)
+    return "   ".join(cells)

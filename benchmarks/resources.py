@@ -1,0 +1,129 @@
+"""What it costs to have: start-up, compilation, memory, large images, and how busy the core is.
+
+Each measurement is a process of its own.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+
+def add_arguments(parser):
+    parser.add_argument("--large", type=int, default=8192, help="side of the large image")
+
+
+def run(options):
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+        small = "import numpy as np, nlridge; nlridge.denoise(np.random.rand(256, 256), .1, data_range=1)"
+        print("\nstart-up, whole processes")
+        print(f"  python alone                          {_seconds('pass', environment):6.2f} s")
+        print(
+            f"  import nlridge                        {_seconds('import nlridge', environment):6.2f} s"
+        )
+        print(f"  first call on a machine, 256 x 256    {_seconds(small, environment, 1):6.2f} s")
+        print(f"  next process, 256 x 256               {_seconds(small, environment):6.2f} s")
+    print("\nmemory: growth of the peak beyond an idle process that has compiled; time per pixel")
+    for side in (512, options.large):
+        found = json.loads(_run(_MEMORY.format(side=side), dict(os.environ)))
+        print(
+            f"  {side} x {side}: {found['growth']:.0f} MB, peak {found['peak']:.0f} MB, "
+            f"{found['seconds']:.2f} s, {1e9 * found['seconds'] / side**2:.0f} ns a pixel"
+        )
+    _busy()
+
+
+_MEMORY = """
+import json, resource, sys, time
+import numpy as np, nlridge
+scale = 1 / 2**20 if sys.platform == "darwin" else 1 / 2**10
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+nlridge.denoise(np.zeros((64, 64), np.float32), 25, data_range=255)
+tile = np.random.default_rng(0).normal(0, 25, (512, 512)).astype(np.float32)
+tile += np.add.outer(np.sin(np.arange(512) / 5), np.cos(np.arange(512) / 9)).astype(np.float32) * 60
+image = np.tile(tile, ({side} // 512, {side} // 512))
+del tile
+before, best = peak(), np.inf
+for _ in range(5 if {side} == 512 else 1):
+    start = time.perf_counter()
+    nlridge.denoise(image, 25, data_range=255)
+    best = min(best, time.perf_counter() - start)
+print(json.dumps(dict(growth=peak() - before, peak=peak(), seconds=best)))
+"""
+
+
+def _busy():
+    """Floating-point work of the step-2 estimate beside the fastest that this core can do."""
+    from nlridge.engines.cpu import ESTIMATE
+    from nlridge.families.ridge import ridge
+    from nlridge.kernels.compile import compiled, kernel
+    from nlridge.kernels.simd import LANES, product_tile
+
+    tile = product_tile(8, 3, subtract=False) if LANES == 16 else product_tile(4, 3, subtract=False)
+    rows = 8 if LANES == 16 else 4
+
+    @kernel
+    def peak(C, A, B, turns):
+        for _ in range(turns):
+            tile(C, 0, 3 * LANES, A, 0, 1, 8, B, 0, 3 * LANES, 64)
+
+    rng = np.random.default_rng(0)
+    A, B, C = (rng.normal(size=n).astype(np.float32) for n in (64 * 8, 64 * 3 * LANES, 24 * LANES))
+    flops = 2 * rows * 3 * LANES * 64
+    fastest = flops * 20000 / _shortest(lambda: peak(C, A, B, 20000)) / 1e9
+    print(
+        f"\nstep-2 estimate of one group on one core; fused multiply-add peak {fastest:.0f} GFLOP/s"
+    )
+    n, m = 81, 90
+    padded_m, padded_n = -(-m // LANES) * LANES, -(-n // LANES) * LANES
+    X = np.zeros((padded_m, padded_n), np.float32)
+    X[:m, :n] = 100 + rng.normal(size=(m, 12)) @ rng.normal(size=(12, n)) * 10
+    Y = X + 25 * (X != 0) * rng.normal(size=X.shape).astype(np.float32)
+    Y, X = (np.append(a.ravel(), np.zeros(LANES, np.float32)) for a in (Y, X))
+    out, weights = np.empty_like(Y), np.empty(padded_m, np.float32)
+    # exact: Gram, inverse and product; a multiply-add counts as two
+    work = n * m**2 + m**3 + 2 * n * m**2
+    estimator = ridge().refine
+    parameters = np.array(estimator.parameters, np.float32)
+    estimate = compiled(estimator.kernel, ESTIMATE)
+    seconds = _shortest(
+        lambda: [
+            estimate(Y, X, out, weights, n, m, np.float32(625), parameters) for _ in range(500)
+        ]
+    )
+    rate = work * 500 / seconds / 1e9
+    print(
+        f"  nl-ridge, n = {n}, m = {m}: {seconds / 500 * 1e6:.1f} us, {rate:.0f} GFLOP/s, "
+        f"{100 * rate / fastest:.0f} % of the peak"
+    )
+
+
+def _shortest(call):
+    call()
+    best = np.inf
+    for _ in range(7):
+        start = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def _run(program, environment):
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+def _seconds(program, environment, turns=3):
+    best = np.inf
+    for _ in range(turns):
+        start = time.perf_counter()
+        _run(program, environment)
+        best = min(best, time.perf_counter() - start)
+    return best

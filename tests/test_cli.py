@@ -1,0 +1,160 @@
+"""The command line as a person meets it."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from nlridge import __version__
+from nlridge.cli import main
+
+
+def test_demo(tmp_path, capsys):
+    picture = tmp_path / "demo.png"
+    assert main(["demo", "--method", "fast", "--output", str(picture)]) == 0
+    said = capsys.readouterr().out
+    assert "512 x 512 pixels, noise sigma 25" in said
+    assert "20.59 dB noisy" in said
+    assert f"side by side: {picture}" in said
+    denoised = float(said.split(" dB denoised")[0].split()[-1])
+    assert 29.5 < denoised < 31
+    with Image.open(picture) as image:
+        assert image.width == 2 * 512 + 8
+        noisy, clean = np.asarray(image)[60:, :512], np.asarray(image)[60:, 520:]
+    flat = np.s_[20:120, 20:120]  # sky
+    assert clean[flat].std() < 0.3 * noisy[flat].std()
+    assert [file.name for file in tmp_path.iterdir()] == ["demo.png"]
+
+
+@pytest.mark.parametrize("mode", ["L", "I;16", "F", "RGB", "P"])
+def test_demo_with_an_image_of_ones_own(tmp_path, capsys, mode):
+    noisy = np.clip(np.random.default_rng(0).normal(120, 20, (40, 60)), 0, 255)
+    if mode == "I;16":
+        image = Image.fromarray((noisy * 100).astype(np.uint16))
+    elif mode == "F":
+        image = Image.fromarray(noisy.astype(np.float32))
+    else:
+        image = Image.fromarray(noisy.astype(np.uint8)).convert(mode)
+    file = tmp_path / ("noisy.tif" if mode == "F" else "noisy.png")
+    image.save(file)
+    picture = tmp_path / "out.png"
+    sigma = "2000" if mode == "I;16" else "20"
+    assert main(["demo", str(file), "--sigma", sigma, "--output", str(picture)]) == 0
+    said = capsys.readouterr().out
+    assert f"cleaned {file.name}, 60 x 40 pixels, noise sigma {sigma}" in said
+    assert ("colour was turned into gray" in said) == (mode in ("RGB", "P"))
+    assert "PSNR" not in said  # the truth is not known
+    with Image.open(picture) as image:
+        clean = np.asarray(image)[-40:, 68:]
+    assert clean.shape == (40, 60)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nothing.png", "--sigma", "20"], "No such file or directory: 'nothing.png'"),
+        (["README.md", "--sigma", "20"], "cannot identify image file 'README.md'"),
+        (["README.md"], "sigma is not given; expected the noise level of your image"),
+        (["--sigma", "-3"], "sigma is -3.0; expected a positive number"),
+        (["--method", "bm4d"], "method is 'bm4d'; expected one of"),
+        (["--output", "no/such/folder/x.png"], "No such file or directory"),
+    ],
+)
+def test_one_sentence_for_each_failure(capsys, arguments, sentence):
+    assert main(["demo", *arguments]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("nlridge: ")
+    assert sentence in said.err
+    assert said.err.count("\n") == 1
+
+
+def test_no_half_picture_is_left(tmp_path, monkeypatch, capsys):
+    def full_disk(self, path, *arguments, **options):
+        with open(path, "wb") as file:
+            file.write(b"half")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Image.Image, "save", full_disk)
+    assert main(["demo", "--method", "fast", "--output", str(tmp_path / "x.png")]) == 1
+    assert "No space left on device" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def run(program, **environment):
+    return subprocess.run(
+        [sys.executable, *program],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_version_and_help_start_without_the_kernels():
+    assert run(["-m", "nlridge", "--version"]).stdout == f"nlridge {__version__}\n"
+    shown = run(["-X", "importtime", "-m", "nlridge", "demo", "--help"])
+    assert "side-by-side picture" in shown.stdout
+    assert "numba" not in shown.stderr
+    assert "numpy" not in shown.stderr
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    program = "import sys, nlridge; print({'numpy', 'numba', 'PIL', 'tqdm'} & set(sys.modules))"
+    assert run(["-c", program]).stdout == "set()\n"
+
+
+def test_compilation_is_announced_once_and_then_kept(tmp_path):
+    command = ["-m", "nlridge", "demo", "--method", "fast", "--output", str(tmp_path / "x.png")]
+    cache = str(tmp_path / "cache")
+    first, second = run(command, NUMBA_CACHE_DIR=cache), run(command, NUMBA_CACHE_DIR=cache)
+    assert first.returncode == second.returncode == 0
+    assert first.stderr == "compiling for this CPU, once ...\n"
+    assert second.stderr == ""
+
+
+def test_it_works_where_no_cache_can_be_written_and_says_so_once():
+    program = """
+import numba.core.caching as caching
+caching.CacheImpl._locator_classes = []  # as on a machine without any writable folder
+import numpy as np, nlridge
+print(nlridge.denoise(np.zeros((20, 20)), 1).shape)
+"""
+    done = run(["-c", program])
+    assert done.stdout == "(20, 20)\n"
+    assert done.stderr.count("RuntimeWarning: nlridge found no folder") == 1
+
+
+@pytest.mark.parametrize("features", ["without AVX-512", "as it is"])
+def test_both_vector_widths_agree(features):
+    """The kernels for 8 and for 16 lanes give the same image but for rounding."""
+    import llvmlite.binding as llvm
+
+    host = llvm.get_host_cpu_features()
+    if not host.get("avx512f", False):
+        pytest.skip("this CPU has no AVX-512, so there is one width only")
+    narrow = ",".join(
+        ("-" if name.startswith(("avx512", "avx10", "amx", "evex512")) or not on else "+") + name
+        for name, on in host.items()
+    )
+    environment = {}
+    if features == "without AVX-512":
+        environment = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": narrow}
+    program = """
+import numpy as np, nlridge
+from nlridge.kernels.simd import LANES
+y, x = np.mgrid[:60, :80]
+noisy = 100 + 50 * np.sin(x / 3) + np.random.default_rng(0).normal(0, 10, x.shape)
+print(LANES, [float(nlridge.denoise(noisy, 10, method=m, data_range=255)[20, 30]) for m in nlridge.recipe_names()])
+"""
+    done = run(["-c", program], **environment)
+    lanes, values = done.stdout.split(" ", 1)
+    assert lanes == ("8" if environment else "16")
+    from nlridge import denoise, recipe_names
+
+    x = np.mgrid[:60, :80][1]
+    noisy = 100 + 50 * np.sin(x / 3) + np.random.default_rng(0).normal(0, 10, x.shape)
+    here = [float(denoise(noisy, 10, method=m, data_range=255)[20, 30]) for m in recipe_names()]
+    np.testing.assert_allclose(np.fromstring(values.strip(" []\n"), sep=","), here, atol=0.01)

@@ -1,0 +1,68 @@
+"""About the codebase itself: what the layout promises."""
+
+import ast
+import re
+from pathlib import Path
+
+import nlridge
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "nlridge"
+
+
+def imports(file):
+    """The modules of the package that a file imports from, as dotted names."""
+    package = ("nlridge", *file.relative_to(SOURCE).parts[:-1])
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = package[: len(package) - node.level + 1]
+            yield ".".join((*base, *filter(None, [node.module])))
+
+
+def test_data_flows_one_way():
+    """Kernels know no patches, patches no families, families no engine, and nothing the front end."""
+    order = [
+        "kernels",
+        "patches",
+        "families",
+        "recipes",
+        "engines",
+        "framework",
+        "denoising",
+        "demo",
+        "cli",
+    ]
+    for file in SOURCE.rglob("*.py"):
+        room = file.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if room not in order:
+            continue
+        for module in imports(file):
+            target = (*module.split("."), "")[1]
+            if target in order:
+                assert order.index(target) <= order.index(room), f"{file.name} imports {module}"
+
+
+def test_families_know_nothing_of_patches():
+    for file in (SOURCE / "families").glob("*.py"):
+        assert not any("patches" in module for module in imports(file))
+
+
+def test_every_public_name_is_there_and_has_an_example():
+    for name in nlridge.__all__:
+        thing = getattr(nlridge, name)
+        if callable(thing) and name != "Recipe":
+            assert ">>>" in thing.__doc__, name
+
+
+def test_the_changelog_has_this_version():
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## {re.escape(nlridge.__version__)}\b", changelog, re.MULTILINE)
+
+
+def test_the_python_of_the_readme_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {})
