@@ -312,9 +312,10 @@ def low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     for j in range(m):
         weights[j] = _weight(weights[j] + np.float32(1) / np.float32(m), m)
 
-    for j in range(m):
-        F[rank * side + j] = np.float32(1) / np.float32(m)
-        U[rank * side + j] = 1
+    ones = _ones(m)
+    for o in range(0, side, LANES):
+        store(F, rank * side + o, load(ones, o) * splat(1 / np.float32(m)))
+        store(U, rank * side + o, load(ones, o))
     coordinates = np.empty(width * size, np.float32)
     product(coordinates, ZERO, size, F, ZERO, side, ONE, Y, ZERO, size, panels(rank + 1), size, m)
     product(
