@@ -141,8 +141,8 @@ _TABLE_1: _Rows = {
 # they stand, and fill whole vectors, as do most groups.
 _STANDARD: _Rows = {
     15: (Step(7, 24, window=31), Step(7, 64, stride=5)),
-    35: (Step(9, 24, window=31), Step(8, 96, stride=5)),
-    50: (Step(11, 24, window=31), Step(8, 128, stride=5)),
+    35: (Step(9, 24, window=37), Step(8, 96, stride=5)),
+    50: (Step(11, 24, window=37), Step(8, 128, stride=5)),
 }
 _FAST: _Rows = {
     15: (Step(8, 16, 6, 29), Step(7, 64, 7, 29)),
