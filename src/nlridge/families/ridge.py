@@ -28,6 +28,7 @@ from ..kernels.simd import (
     splat,
     store,
     total,
+    transpose_difference,
 )
 from . import Array, Estimate, Estimator, Family
 
@@ -133,7 +134,7 @@ def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     pixels = np.empty(size * side, np.float32)
     mean = np.empty(size, np.float32)
     ones = _ones(m)
-    _centred(pixels, mean, X, n, m)
+    _centred(pixels, mean, X, ones, n, m)
     theta = np.empty(side * side, np.float32)
     gram(theta, pixels, side, n)
     count = np.float32(m)
@@ -194,27 +195,27 @@ def _ones(m):
 
 
 @part
-def _centred(pixels, mean, X, n, m):
-    """pixels (size x side) = (X - x̄1') and its mean patch x̄; what pads the patches is zero.
+def _centred(pixels, mean, X, ones, n, m):
+    """pixels (size x side) = X - x̄1', and its mean patch x̄; what pads the patches is zero.
 
     The first patch is subtracted before the mean is taken: bright pixels cost no digits.
     """
     side, size = padded(m), padded(n)
-    zero = splat(np.float32(0))
-    differences = np.empty(side * size, np.float32)
     for k in range(0, size, LANES):
-        first, s = load(X, k), zero
-        for j in range(m):
-            difference = load(X, j * size + k) - first
-            store(differences, j * size + k, difference)
-            s = s + difference
-        shift = s * splat(1 / np.float32(m))
+        first = load(X, k)
+        s = t = splat(np.float32(0))
+        for j in range(0, m - 1, 2):
+            s = s + (load(X, j * size + k) - first)
+            t = t + (load(X, (j + 1) * size + k) - first)
+        if m % 2 == 1:
+            s = s + (load(X, (m - 1) * size + k) - first)
+        shift = (s + t) * splat(1 / np.float32(m))
         store(mean, k, first + shift)
-        for j in range(m):
-            store(differences, j * size + k, load(differences, j * size + k) - shift)
-        for j in range(m, side):
-            store(differences, j * size + k, zero)
-    transposed(pixels, differences, side, size)
+        for j in range(0, side, LANES):
+            transpose_difference(pixels, k * side + j, side, X, j * size + k, size, first, shift)
+    last = side - LANES
+    for k in range(size):
+        store(pixels, k * side + last, load(pixels, k * side + last) * load(ones, last))
 
 
 @part
@@ -230,17 +231,16 @@ def _sum_and_largest(values, size):
         v = load(values, j)
         s = s + v
         highest = larger(highest, v)
-    top = splat(largest(highest))
-    for j in range(0, size, LANES):
-        bits = at_most_bits(top, load(values, j))
-        if bits != 0:
-            p = j + lowest_bit(bits)
-            break
-    return total(s), values[p], p
+    top = largest(highest)
+    p = ZERO
+    for j in range(size - LANES, -1, -LANES):  # without a branch that depends on the data
+        bits = at_most_bits(splat(top), load(values, j))
+        p = j + lowest_bit(bits) if bits != 0 else p
+    return total(s), top, p
 
 
 @part
-def _factorise(F, pixels, n, m, tolerance):
+def _factorise(F, pixels, ones, n, m, tolerance):
     """Rows of F: the pivoted Cholesky factor of X̃'X̃, of the rank that is returned."""
     side = padded(m)
     zero = splat(np.float32(0))
@@ -257,23 +257,24 @@ def _factorise(F, pixels, n, m, tolerance):
     trace, pivot, p = _sum_and_largest(rest, side)
     precision = np.float32(2e-7) * trace
     rank = ZERO
-    ones = _ones(m)
     while rank < min(n, m) and trace > tolerance and pivot > precision:
         f = rank * side
         row_product(F, f, pixels, p, side, pixels, ZERO, side, side, n)
         subtract_row_product(F, f, F, p, side, F, ZERO, side, side, rank)
         scale = splat(1 / np.sqrt(pivot))
-        s = zero
         for j in range(0, side, LANES):
-            s = s + load(F, f + j)
-        mean = splat(-total(s) / np.float32(m))  # zero, but for rounding
-        for j in range(0, side, LANES):
-            s = fma(mean, load(ones, j), load(F, f + j)) * scale
+            s = load(F, f + j) * scale
             store(F, f + j, s)
             store(rest, j, larger(load(rest, j) - s * s, zero))
-        rest[p] = 0
         rank += 1
         trace, pivot, p = _sum_and_largest(rest, side)
+    for k in range(rank):  # each row has a sum of zero, but for rounding
+        s = zero
+        for j in range(k * side, (k + 1) * side, LANES):
+            s = s + load(F, j)
+        mean = splat(-total(s) / np.float32(m))
+        for j in range(0, side, LANES):
+            store(F, k * side + j, fma(mean, load(ones, j), load(F, k * side + j)))
     return rank
 
 
@@ -286,9 +287,10 @@ def low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     side, size = padded(m), padded(n)
     D = np.float32(n) * variance
     pixels = np.empty(size * side, np.float32)
-    _centred(pixels, np.empty(size, np.float32), X, n, m)
+    ones = _ones(m)
+    _centred(pixels, np.empty(size, np.float32), X, ones, n, m)
     F = np.empty(padded(min(n, m) + 1) * side, np.float32)
-    rank = _factorise(F, pixels, n, m, parameters[0] * D)
+    rank = _factorise(F, pixels, ones, n, m, parameters[0] * D)
     width = padded(rank + 1)
     for o in range(rank * side, width * side, LANES):
         store(F, o, splat(np.float32(0)))
@@ -312,7 +314,6 @@ def low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     for j in range(m):
         weights[j] = _weight(weights[j] + np.float32(1) / np.float32(m), m)
 
-    ones = _ones(m)
     for o in range(0, side, LANES):
         store(F, rank * side + o, load(ones, o) * splat(1 / np.float32(m)))
         store(U, rank * side + o, load(ones, o))

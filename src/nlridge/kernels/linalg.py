@@ -15,13 +15,14 @@ WIDE = 3 * LANES  # columns of the widest tile
 ZERO, ONE = np.intp(0), np.intp(1)
 _SIDE = np.intp(LANES)
 
-_set_4x3 = product_tile(4, 3, subtract=False)
-_set_4x2 = product_tile(4, 2, subtract=False)
-_set_8x1 = product_tile(8, 1, subtract=False)
-_subtract_4x3 = product_tile(4, 3, subtract=True)
-_subtract_4x2 = product_tile(4, 2, subtract=True)
-_subtract_8x1 = product_tile(8, 1, subtract=True)
-
+# Tiles of a product: as large as the registers allow, which AVX-512 doubles in number.
+_TALL = 8 if LANES == 16 else 4
+_set_3 = product_tile(_TALL, 3, subtract=False)
+_set_2 = product_tile(_TALL, 2, subtract=False)
+_set_1 = product_tile(8, 1, subtract=False)
+_subtract_3 = product_tile(_TALL, 3, subtract=True)
+_subtract_2 = product_tile(_TALL, 2, subtract=True)
+_subtract_1 = product_tile(8, 1, subtract=True)
 _set_1x6 = product_tile(1, 6, subtract=False)
 _set_1x4 = product_tile(1, 4, subtract=False)
 _set_1x2 = product_tile(1, 2, subtract=False)
@@ -53,40 +54,15 @@ def product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, leng
     j = 0
     while j < columns:
         left = columns - j
-        for i in range(rows - 8, -1, -8):
+        step = _TALL if left >= 2 * LANES else 8
+        for i in range(rows - step, -1, -step):
             ci, ai = c + i * c_row + j, a + i * a_row
             if left >= WIDE:
-                _set_4x3(
-                    C,
-                    ci + 4 * c_row,
-                    c_row,
-                    A,
-                    ai + 4 * a_row,
-                    a_row,
-                    a_column,
-                    B,
-                    b + j,
-                    b_row,
-                    length,
-                )
-                _set_4x3(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
+                _set_3(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
             elif left >= 2 * LANES:
-                _set_4x2(
-                    C,
-                    ci + 4 * c_row,
-                    c_row,
-                    A,
-                    ai + 4 * a_row,
-                    a_row,
-                    a_column,
-                    B,
-                    b + j,
-                    b_row,
-                    length,
-                )
-                _set_4x2(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
+                _set_2(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
             else:
-                _set_8x1(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
+                _set_1(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
         j += min(left, WIDE)
 
 
@@ -96,40 +72,15 @@ def subtract_product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, colu
     j = 0
     while j < columns:
         left = columns - j
-        for i in range(0, rows, 8):
+        step = _TALL if left >= 2 * LANES else 8
+        for i in range(rows - step, -1, -step):
             ci, ai = c + i * c_row + j, a + i * a_row
             if left >= WIDE:
-                _subtract_4x3(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
-                _subtract_4x3(
-                    C,
-                    ci + 4 * c_row,
-                    c_row,
-                    A,
-                    ai + 4 * a_row,
-                    a_row,
-                    a_column,
-                    B,
-                    b + j,
-                    b_row,
-                    length,
-                )
+                _subtract_3(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
             elif left >= 2 * LANES:
-                _subtract_4x2(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
-                _subtract_4x2(
-                    C,
-                    ci + 4 * c_row,
-                    c_row,
-                    A,
-                    ai + 4 * a_row,
-                    a_row,
-                    a_column,
-                    B,
-                    b + j,
-                    b_row,
-                    length,
-                )
+                _subtract_2(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
             else:
-                _subtract_8x1(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
+                _subtract_1(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
         j += min(left, WIDE)
 
 

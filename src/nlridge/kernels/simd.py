@@ -228,33 +228,54 @@ _arithmetic(operator.mul, "fmul")
 # Blocks: what would spill or be unreadable if written one vector at a time.
 
 
+def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
+    rows = list(rows)
+    step = 1
+    while step < LANES:  # swap the off-diagonal blocks of side `step`
+        low = [i if not i & step else i - step + LANES for i in range(LANES)]
+        high = [i + step if not i & step else i + LANES for i in range(LANES)]
+        for i in range(LANES):
+            if not i & step:
+                a, b = rows[i], rows[i + step]
+                rows[i] = _shuffle(builder, a, b, low)
+                rows[i + step] = _shuffle(builder, a, b, high)
+        step *= 2
+    return rows
+
+
 @intrinsic
 def transpose(context, target, to, target_row, source, frm, source_row):
     """target = source', both LANES x LANES."""
 
     def generate(context, builder, signature, args):
-        out = _data(context, builder, signature.args[0], args[0])
-        into = _data(context, builder, signature.args[3], args[3])
-        rows = [
-            _load(builder, into, builder.add(args[4], _times(builder, args[5], i)))
-            for i in range(LANES)
-        ]
-        step = 1
-        while step < LANES:  # swap the off-diagonal blocks of side `step`
-            low = [i if not i & step else i - step + LANES for i in range(LANES)]
-            high = [i + step if not i & step else i + LANES for i in range(LANES)]
-            for i in range(LANES):
-                if not i & step:
-                    a, b = rows[i], rows[i + step]
-                    rows[i] = _shuffle(builder, a, b, low)
-                    rows[i + step] = _shuffle(builder, a, b, high)
-            step *= 2
-        for i in range(LANES):
-            _store(builder, rows[i], out, builder.add(args[1], _times(builder, args[2], i)))
+        out, into = (_data(context, builder, signature.args[i], args[i]) for i in (0, 3))
+        places = [builder.add(args[4], _times(builder, args[5], i)) for i in range(LANES)]
+        rows = _transposed(builder, [_load(builder, into, place) for place in places])
+        for i, row in enumerate(rows):
+            _store(builder, row, out, builder.add(args[1], _times(builder, args[2], i)))
         return context.get_dummy_value()
 
     index = types.intp
     return types.void(target, index, index, source, index, index), generate
+
+
+@intrinsic
+def transpose_difference(context, target, to, target_row, source, frm, source_row, x, y):
+    """target = (source - x - y)', where the vectors x and y are subtracted, in turn, from each row."""
+
+    def generate(context, builder, signature, args):
+        out, into = (_data(context, builder, signature.args[i], args[i]) for i in (0, 3))
+        places = [builder.add(args[4], _times(builder, args[5], i)) for i in range(LANES)]
+        rows = [
+            builder.fsub(builder.fsub(_load(builder, into, place), args[6]), args[7])
+            for place in places
+        ]
+        for i, row in enumerate(_transposed(builder, rows)):
+            _store(builder, row, out, builder.add(args[1], _times(builder, args[2], i)))
+        return context.get_dummy_value()
+
+    index = types.intp
+    return types.void(target, index, index, source, index, index, vector, vector), generate
 
 
 @intrinsic
