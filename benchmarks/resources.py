@@ -64,13 +64,13 @@ def _busy():
     from nlridge.kernels.compile import compiled, kernel
     from nlridge.kernels.simd import LANES, product_tile
 
-    tile = product_tile(8, 3, subtract=False) if LANES == 16 else product_tile(4, 3, subtract=False)
     rows = 8 if LANES == 16 else 4
+    tile = product_tile(rows, 3)
 
     @kernel
     def peak(C, A, B, turns):
         for _ in range(turns):
-            tile(C, 0, 3 * LANES, A, 0, 1, 8, B, 0, 3 * LANES, 64)
+            tile(C, 0, 3 * LANES, A, 0, 1, 8, B, 0, 3 * LANES, 64, 0)
 
     rng = np.random.default_rng(0)
     A, B, C = (rng.normal(size=n).astype(np.float32) for n in (64 * 8, 64 * 3 * LANES, 24 * LANES))

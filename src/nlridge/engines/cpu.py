@@ -28,7 +28,6 @@ Image = npt.NDArray[np.float32]
 Positions = npt.NDArray[np.intp]
 
 _ROWS, _COLUMNS = 32, 32  # reference patches of a block
-_TOGETHER = 16  # of a row of these, those whose distances are computed together
 
 _FLOATS = types.Array(types.float32, 1, "C")
 _INDEX = types.intp
@@ -200,19 +199,15 @@ def _block(
     denoised = np.zeros(most * size + LANES, np.float32)
     weights = np.empty(most, np.float32)
     candidates = window * padded(window)
-    distance = np.empty(_TOGETHER * candidates, np.float32)
+    distance = np.empty(len(xs) * candidates, np.float32)
     places = np.empty(candidates + LANES, np.intp)
     kept = np.empty(candidates + LANES, np.float32)
     for i in range(len(ys)):
         guess = np.float32(2 * n) * variance
         first = 0
         while first < len(xs):
-            count = 1
-            while (
-                count < _TOGETHER
-                and first + count < len(xs)
-                and xs[first + count] - xs[first + count - 1] == stride
-            ):
+            count = 1  # references that are a stride apart: all, or all but the last of the image
+            while first + count < len(xs) and xs[first + count] - xs[first + count - 1] == stride:
                 count += 1
             corner = ys[i] * row_length + xs[first]
             distances(guide, row_length, corner, count, stride, patch, window, distance)

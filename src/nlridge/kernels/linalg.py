@@ -17,19 +17,13 @@ _SIDE = np.intp(LANES)
 
 # Tiles of a product: as large as the registers allow, which AVX-512 doubles in number.
 _TALL = 8 if LANES == 16 else 4
-_set_3 = product_tile(_TALL, 3, subtract=False)
-_set_2 = product_tile(_TALL, 2, subtract=False)
-_set_1 = product_tile(8, 1, subtract=False)
-_subtract_3 = product_tile(_TALL, 3, subtract=True)
-_subtract_2 = product_tile(_TALL, 2, subtract=True)
-_subtract_1 = product_tile(8, 1, subtract=True)
-_set_1x6 = product_tile(1, 6, subtract=False)
-_set_1x4 = product_tile(1, 4, subtract=False)
-_set_1x2 = product_tile(1, 2, subtract=False)
-_set_1x1 = product_tile(1, 1, subtract=False)
-_subtract_1x6 = product_tile(1, 6, subtract=True)
-_subtract_1x4 = product_tile(1, 4, subtract=True)
-_subtract_1x1 = product_tile(1, 1, subtract=True)
+_tile_3 = product_tile(_TALL, 3)
+_tile_2 = product_tile(_TALL, 2)
+_tile_1 = product_tile(8, 1)
+_row_6 = product_tile(1, 6)
+_row_4 = product_tile(1, 4)
+_row_2 = product_tile(1, 2)
+_row_1 = product_tile(1, 1)
 
 
 @part
@@ -51,71 +45,60 @@ def product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, leng
     Columns of C are finished one group after the other and rows from the last to the first, so
     that C may be B itself where A is lower triangular.
     """
-    j = 0
-    while j < columns:
-        left = columns - j
-        step = _TALL if left >= 2 * LANES else 8
-        for i in range(rows - step, -1, -step):
-            ci, ai = c + i * c_row + j, a + i * a_row
-            if left >= WIDE:
-                _set_3(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
-            elif left >= 2 * LANES:
-                _set_2(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
-            else:
-                _set_1(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
-        j += min(left, WIDE)
+    _multiply(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, length, ZERO)
 
 
 @part
 def subtract_product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, length):
     """C -= A B, in the manner of `product`."""
+    _multiply(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, length, ONE)
+
+
+@part
+def _multiply(C, c, c_row, A, a, a_row, a_col, B, b, b_row, rows, columns, length, subtract):
     j = 0
     while j < columns:
         left = columns - j
         step = _TALL if left >= 2 * LANES else 8
         for i in range(rows - step, -1, -step):
-            ci, ai = c + i * c_row + j, a + i * a_row
+            ci, ai, bj = c + i * c_row + j, a + i * a_row, b + j
             if left >= WIDE:
-                _subtract_3(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
+                _tile_3(C, ci, c_row, A, ai, a_row, a_col, B, bj, b_row, length, subtract)
             elif left >= 2 * LANES:
-                _subtract_2(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
+                _tile_2(C, ci, c_row, A, ai, a_row, a_col, B, bj, b_row, length, subtract)
             else:
-                _subtract_1(C, ci, c_row, A, ai, a_row, a_column, B, b + j, b_row, length)
+                _tile_1(C, ci, c_row, A, ai, a_row, a_col, B, bj, b_row, length, subtract)
         j += min(left, WIDE)
 
 
 @part
 def row_product(C, c, A, a, a_column, B, b, b_row, columns, length):
     """C = A B for a single row."""
-    j = 0
-    while j < columns:
-        if columns - j >= 6 * LANES:
-            _set_1x6(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length)
-            j += 6 * LANES
-        elif columns - j >= 4 * LANES:
-            _set_1x4(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length)
-            j += 4 * LANES
-        elif columns - j >= 2 * LANES:
-            _set_1x2(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length)
-            j += 2 * LANES
-        else:
-            _set_1x1(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length)
-            j += LANES
+    _multiply_row(C, c, A, a, a_column, B, b, b_row, columns, length, ZERO)
 
 
 @part
 def subtract_row_product(C, c, A, a, a_column, B, b, b_row, columns, length):
     """C -= A B for a single row."""
+    _multiply_row(C, c, A, a, a_column, B, b, b_row, columns, length, ONE)
+
+
+@part
+def _multiply_row(C, c, A, a, a_column, B, b, b_row, columns, length, subtract):
     j = 0
     while j < columns:
-        if columns - j >= 6 * LANES:
-            _subtract_1x6(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length)
+        left = columns - j
+        if left >= 6 * LANES:
+            _row_6(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length, subtract)
             j += 6 * LANES
-        elif columns - j >= 4 * LANES:
-            _subtract_1x4(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length)
+        elif left >= 4 * LANES:
+            _row_4(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length, subtract)
             j += 4 * LANES
+        elif left >= 2 * LANES:
+            _row_2(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length, subtract)
+            j += 2 * LANES
         else:
-            _subtract_1x1(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length)
+            _row_1(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length, subtract)
             j += LANES
 
 

@@ -314,16 +314,17 @@ def inverse_factor_tile(context, S, s, s_row):
     return types.void(S, types.intp, types.intp), generate
 
 
-def product_tile(rows: int, vectors: int, *, subtract: bool) -> Any:
-    """A function that sets C = A B (or C -= A B) for a tile of rows x vectors that stays in registers.
+def product_tile(rows: int, vectors: int) -> Any:
+    """A function that multiplies matrices for a tile of rows x vectors that stays in registers.
 
-    Element (i, k) of A is at a + i a_row + k a_column, row k of B at b + k b_row.
+    C = A B, or C -= A B if `subtract` is not 0.  Element (i, k) of A is at a + i a_row + k a_column,
+    row k of B at b + k b_row.
     """
 
     @intrinsic
-    def tile(context, C, c, c_row, A, a, a_row, a_column, B, b, b_row, length):
+    def tile(context, C, c, c_row, A, a, a_row, a_column, B, b, b_row, length, subtract):
         def generate(context, builder, signature, args):
-            _, c, c_row, _, a, a_row, a_column, _, b, b_row, length = args
+            _, c, c_row, _, a, a_row, a_column, _, b, b_row, length, subtract = args
             C, A, B = (_data(context, builder, signature.args[i], args[i]) for i in (0, 3, 7))
             sums = [
                 [cgutils.alloca_once_value(builder, _ZERO) for _ in range(vectors)]
@@ -341,19 +342,26 @@ def product_tile(rows: int, vectors: int, *, subtract: bool) -> Any:
                     factor = _splat(builder, builder.load(builder.gep(A, [place])))
                     for s, term in zip(sums[i], terms, strict=True):
                         builder.store(_fma(builder, factor, term, builder.load(s)), s)
-            for i in range(rows):
-                for v in range(vectors):
-                    place = builder.add(c, _times(builder, c_row, i))
-                    place = builder.add(place, ir.Constant(_INDEX, LANES * v))
-                    value = builder.load(sums[i][v])
-                    if subtract:
-                        value = builder.fsub(_load(builder, C, place), value)
-                    _store(builder, value, C, place)
+            places = [
+                builder.add(
+                    builder.add(c, _times(builder, c_row, i)), ir.Constant(_INDEX, LANES * v)
+                )
+                for i in range(rows)
+                for v in range(vectors)
+            ]
+            values = [builder.load(s) for row in sums for s in row]
+            with builder.if_else(cgutils.is_not_null(builder, subtract)) as (then, otherwise):
+                with then:
+                    for value, place in zip(values, places, strict=True):
+                        rest = builder.fsub(_load(builder, C, place), value)
+                        _store(builder, rest, C, place)
+                with otherwise:
+                    for value, place in zip(values, places, strict=True):
+                        _store(builder, value, C, place)
             return context.get_dummy_value()
 
-        index = types.intp
-        signature = types.void(C, index, index, A, index, index, index, B, index, index, index)
-        return signature, generate
+        x = types.intp
+        return types.void(C, x, x, A, x, x, x, B, x, x, x, x), generate
 
     return tile
 

@@ -10,6 +10,7 @@ from ..kernels.simd import (
     bits_of,
     count_bits,
     distance_tile,
+    larger,
     load,
     lowest_bit,
     number_of,
@@ -59,6 +60,9 @@ def distances(image, image_row, corner, count, stride, patch, window, out):
     strips, head = patch // stride, patch % stride
     heads = np.empty((count + strips) * lanes, np.float32)
     wholes = np.empty((count + strips) * lanes, np.float32)
+    beyond = np.zeros(lanes, np.float32)  # of the window
+    for dx in range(window, lanes):
+        beyond[dx] = _FARTHEST
     for dy in range(window):
         for c in range(count + strips):
             here = corner + c * stride
@@ -73,9 +77,7 @@ def distances(image, image_row, corner, count, stride, patch, window, out):
                 s = load(heads, (c + strips) * lanes + v)
                 for k in range(c, c + strips):
                     s = s + load(wholes, k * lanes + v)
-                store(out, row + v, s)
-            for dx in range(window, lanes):
-                out[row + dx] = _FARTHEST
+                store(out, row + v, larger(s, load(beyond, v)))
     for c in range(count):
         out[(c * window + radius) * lanes + radius] = -1
 
