@@ -58,49 +58,58 @@ print(json.dumps(dict(growth=peak() - before, peak=peak(), seconds=best)))
 
 
 def _busy():
-    """Floating-point work of the step-2 estimate beside the fastest that this core can do."""
-    from nlridge.engines.cpu import ESTIMATE
-    from nlridge.families.ridge import ridge
-    from nlridge.kernels.compile import compiled, kernel
+    """Floating-point work of the step-2 estimates beside the fastest that this core can do."""
+    from nlridge.families.ridge import low_rank_kernel, ridge_kernel
+    from nlridge.kernels.compile import kernel
     from nlridge.kernels.simd import LANES, product_tile
 
-    rows = 8 if LANES == 16 else 4
-    tile = product_tile(rows, 3)
+    tall = 8 if LANES == 16 else 4
+    tile = product_tile(tall, 3)
 
     @kernel
     def peak(C, A, B, turns):
         for _ in range(turns):
             tile(C, 0, 3 * LANES, A, 0, 1, 8, B, 0, 3 * LANES, 64, 0)
 
+    @kernel
+    def exact(Y, X, out, weights, n, m, variance, parameters, turns):
+        for _ in range(turns):
+            ridge_kernel(Y, X, out, weights, n, m, variance, parameters)
+
+    @kernel
+    def low_rank(Y, X, out, weights, n, m, variance, parameters, turns):
+        for _ in range(turns):
+            low_rank_kernel(Y, X, out, weights, n, m, variance, parameters)
+
     rng = np.random.default_rng(0)
     A, B, C = (rng.normal(size=n).astype(np.float32) for n in (64 * 8, 64 * 3 * LANES, 24 * LANES))
-    flops = 2 * rows * 3 * LANES * 64
-    fastest = flops * 20000 / _shortest(lambda: peak(C, A, B, 20000)) / 1e9
+    turns = 1000
+    fastest = 2 * tall * 3 * LANES * 64 * turns / _shortest(lambda: peak(C, A, B, turns)) / 1e9
     print(
-        f"\nstep-2 estimate of one group on one core; fused multiply-add peak {fastest:.0f} GFLOP/s"
+        f"\nstep-2 estimate of a group on one core; fused multiply-add peak {fastest:.0f} GFLOP/s"
     )
-    n, m = 81, 90
-    padded_m, padded_n = -(-m // LANES) * LANES, -(-n // LANES) * LANES
-    X = np.zeros((padded_m, padded_n), np.float32)
-    X[:m, :n] = 100 + rng.normal(size=(m, 12)) @ rng.normal(size=(12, n)) * 10
-    Y = X + 25 * (X != 0) * rng.normal(size=X.shape).astype(np.float32)
-    Y, X = (np.append(a.ravel(), np.zeros(LANES, np.float32)) for a in (Y, X))
-    out, weights = np.empty_like(Y), np.empty(padded_m, np.float32)
-    # exact: Gram, inverse and product; a multiply-add counts as two
-    work = n * m**2 + m**3 + 2 * n * m**2
-    estimator = ridge().refine
-    parameters = np.array(estimator.parameters, np.float32)
-    estimate = compiled(estimator.kernel, ESTIMATE)
-    seconds = _shortest(
-        lambda: [
-            estimate(Y, X, out, weights, n, m, np.float32(625), parameters) for _ in range(500)
-        ]
-    )
-    rate = work * 500 / seconds / 1e9
-    print(
-        f"  nl-ridge, n = {n}, m = {m}: {seconds / 500 * 1e6:.1f} us, {rate:.0f} GFLOP/s, "
-        f"{100 * rate / fastest:.0f} % of the peak"
-    )
+    rank = 12
+    for name, function, n, m, parameters, work in (  # a multiply-add counts as two
+        ("nl-ridge", exact, 81, 90, (1, 1), lambda n, m: 3 * n * m**2 + m**3),
+        ("standard", low_rank, 64, 96, (1.5,), lambda n, m: 6 * n * m * rank + 4 * m * rank**2),
+    ):
+        Y, X = (
+            np.zeros((-(-m // LANES) * LANES, -(-n // LANES) * LANES), np.float32) for _ in "YX"
+        )
+        X[:m, :n] = 100 + rng.normal(size=(m, rank)) @ rng.normal(size=(rank, n)) * 10
+        Y[:m, :n] = X[:m, :n] + rng.normal(0, 25, (m, n))
+        out, weights = np.zeros(Y.size + LANES, np.float32), np.zeros(len(Y), np.float32)
+        arguments = (n, m, np.float32(625), np.array(parameters, np.float32), turns)
+        seconds = _shortest(
+            lambda f=function, y=Y, x=X, o=out, w=weights, a=arguments: f(
+                y.ravel(), x.ravel(), o, w, *a
+            )
+        )
+        rate = work(n, m) * turns / seconds / 1e9
+        print(
+            f"  {name}, n = {n}, m = {m}: {seconds / turns * 1e6:.1f} us, {rate:.0f} GFLOP/s, "
+            f"{100 * rate / fastest:.0f} % of the peak"
+        )
 
 
 def _shortest(call):

@@ -19,6 +19,16 @@ def test_floats_keep_their_width(dtype):
     np.testing.assert_allclose(result, expected, rtol=np.finfo(dtype).eps, atol=1e-5)
 
 
+def test_extremes_of_a_width():
+    """Neither the noise level nor the brightness in units of it needs to fit into the dtype."""
+    bright = np.full((20, 20), 1000, np.float16)
+    np.testing.assert_array_equal(denoise(bright, 1e-3, data_range=1), bright)
+    faint = (NOISY * 2.0**-130).astype(np.float32)
+    result = denoise(faint, 10 * 2.0**-130, data_range=255 * 2.0**-130)
+    expected = denoise(NOISY, 10, data_range=255) * 2.0**-130
+    np.testing.assert_allclose(result, expected, atol=2.0**-130)
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int16, np.int32, np.uint64, ">u2"])
 def test_integers_become_float32(dtype):
     image = np.rint(NOISY).astype(dtype)

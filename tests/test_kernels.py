@@ -43,9 +43,9 @@ def run_matching(image, row, corner, count, stride, patch, window, m, guess, out
 
 
 @kernel
-def run_groups(image, row, places, m, patch, group, weights, total, weight):
+def run_groups(image, row, places, m, patch, group, weights, mask, total, weight):
     groups.gather(image, row, places, m, patch, group)
-    groups.aggregate(group, weights, places, m, patch, total, row, weight)
+    groups.aggregate(group, weights, places, m, patch, mask, total, row, weight)
 
 
 @pytest.mark.parametrize("vectors", [1, 2, 3, 4, 7])
@@ -133,10 +133,11 @@ def test_gather_and_aggregate(patch):
     weights = rng.uniform(0.5, 2, 16).astype(np.float32)
     size = padded(patch * patch)
     group = np.zeros(padded(13) * size + LANES, np.float32)
+    mask = (np.arange(padded(patch)) < patch).astype(np.float32)
     total, weight = np.zeros_like(image), np.zeros_like(image)
     places = (corners[:, 0] * image.shape[1] + corners[:, 1]).astype(np.intp)
     run_groups(
-        image.reshape(-1), image.shape[1], places, 13, patch, group, weights,
+        image.reshape(-1), image.shape[1], places, 13, patch, group, weights, mask,
         total.reshape(-1), weight.reshape(-1),
     )  # fmt: skip
 

@@ -29,7 +29,7 @@ def demonstrate(path: str | None, sigma: float | None, method: str, output: str)
         noisy = (truth + sigma * noise).astype(np.float32)
     elif sigma is None:
         raise ValueError(
-            "sigma is not given; expected the noise level of your image, as in SIGMA=20"
+            "sigma is not given; expected the noise level of your image, as in SIGMA=20 or --sigma 20"
         )
     else:
         name, truth = Path(path).name, None

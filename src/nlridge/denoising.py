@@ -98,9 +98,8 @@ def denoise(
         result = two_steps(noisy, sigma * scale, chosen, run)
 
     width = pixels.dtype.newbyteorder("=") if pixels.dtype.kind == "f" else np.dtype(np.float32)
-    restored = result.astype(width, copy=False)
-    restored /= restored.dtype.type(scale)
-    return restored
+    restored = result if width == result.dtype else np.empty(result.shape, width)
+    return np.divide(result, scale, out=restored, dtype=np.float64, casting="unsafe")
 
 
 def typical_range(image: npt.NDArray[Any]) -> float:

@@ -202,6 +202,9 @@ def _block(
     distance = np.empty(len(xs) * candidates, np.float32)
     places = np.empty(candidates + LANES, np.intp)
     kept = np.empty(candidates + LANES, np.float32)
+    mask = np.zeros(padded(patch), np.float32)
+    for k in range(patch):
+        mask[k] = 1
     for i in range(len(ys)):
         guess = np.float32(2 * n) * variance
         first = 0
@@ -228,5 +231,5 @@ def _block(
                 if not guide_is_noisy:
                     gather(guide, row_length, places, m, patch, X)
                 estimate(Y, X, denoised, weights, n, m, variance, parameters)
-                aggregate(denoised, weights, places, m, patch, total, row_length, weight)
+                aggregate(denoised, weights, places, m, patch, mask, total, row_length, weight)
             first += count

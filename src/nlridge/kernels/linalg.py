@@ -121,12 +121,15 @@ def gram(Q, X, side, length):
 def inverse_factor(Q, K, side):
     """K = inv(U'), lower triangular, where Q = U'U; Q is given by its upper triangle and lost.
 
-    Blocked by LANES.  K must be zero above its diagonal blocks.
+    Blocked by LANES.
     """
-    S = np.empty(LANES * LANES, np.float32)
-    T = np.empty(LANES * side, np.float32)
+    T = np.empty(LANES * (side + LANES), np.float32)
+    S = T[LANES * side :]
     for p in range(0, side, LANES):
         top = p * side
+        for i in range(LANES):
+            for j in range(p + LANES, side, LANES):
+                store(K, top + i * side + j, splat(np.float32(0)))
         if p > 0:  # Q[p, p:] -= U[:p, p]' U[:p, p:]
             subtract_product(Q, top + p, side, Q, p, ONE, side, Q, p, side, _SIDE, side - p, p)
         for i in range(LANES):
@@ -162,7 +165,7 @@ def inverse_factor(Q, K, side):
 @part
 def invert(Q, side):
     """In place: the upper triangle of a symmetric positive definite Q -> the whole of inv(Q)."""
-    K = np.zeros(side * side, np.float32)
+    K = np.empty(side * side, np.float32)
     inverse_factor(Q, K, side)
     for i in range(0, side, LANES):
         for j in range(i, side, WIDE):  # Q[i, j] = K[j:, i]' K[j:, j]

@@ -29,25 +29,20 @@ def gather(image, image_row, places, m, patch, group):
 
 
 @part
-def aggregate(group, weights, places, m, patch, total, total_row, weight):
-    """Add weights[j] group[j] to `total` at places[j], and weights[j] to `weight` at its corner only."""
+def aggregate(group, weights, places, m, patch, mask, total, total_row, weight):
+    """Add weights[j] group[j] to `total` at places[j], and weights[j] to `weight` at its corner only.
+
+    mask: ones for the pixels of a row of a patch, zeros for the rest of its last vector.
+    """
     size = padded(patch * patch)
-    factors = np.zeros(
-        padded(patch), np.float32
-    )  # what is too much in a row of a patch counts zero
     for j in range(m):
         weight[places[j]] += weights[j]
-        for k in range(patch):
-            factors[k] = weights[j]
-        for i in range(patch):
-            source = j * size + i * patch
-            target = places[j] + i * total_row
-            for v in range(0, patch, LANES):
-                store(
-                    total,
-                    target + v,
-                    fma(load(factors, v), load(group, source + v), load(total, target + v)),
-                )
+        for v in range(0, patch, LANES):
+            factor = splat(weights[j]) * load(mask, v)
+            for i in range(patch):
+                source = j * size + i * patch + v
+                target = places[j] + i * total_row + v
+                store(total, target, fma(factor, load(group, source), load(total, target)))
 
 
 @kernel
