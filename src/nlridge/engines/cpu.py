@@ -27,7 +27,7 @@ from ..recipes import Step
 Image = npt.NDArray[np.float32]
 Positions = npt.NDArray[np.intp]
 
-_ROWS, _COLUMNS = 32, 32  # reference patches of a block
+_ROWS, _COLUMNS = 16, 32  # reference patches of a block
 
 _FLOATS = types.Array(types.float32, 1, "C")
 _INDEX = types.intp
