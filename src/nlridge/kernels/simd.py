@@ -366,11 +366,12 @@ def product_tile(rows: int, vectors: int) -> Any:
     return tile
 
 
-def distance_tile(vectors: int) -> Any:
+def distance_tile(vectors: int, known: tuple[int, int] | None = None) -> Any:
     """A function that compares a strip of an image with those displaced by 0 .. vectors LANES - 1.
 
     The strip is a head and a tail, side by side: with e(d) the sum of (image[here] - image[there + d])²
-    over the pixels of a part, heads[o + d] = e(d) of the head and wholes[o + d] = e(d) of both.
+    over the pixels of a part, heads[o + d] = e(d) of the head and wholes[o + d] = e(d) of both.  Where
+    the widths of both are `known` beforehand, the loop over them is unrolled; sums are the same.
     """
 
     @intrinsic
@@ -384,21 +385,28 @@ def distance_tile(vectors: int) -> Any:
                 [cgutils.alloca_once_value(builder, _ZERO) for _ in range(vectors)]
                 for _ in range(2)
             ]
+
+            def add_pixel(sums, shift):
+                place = builder.add(here, shift)
+                pixel = _splat(builder, builder.load(builder.gep(image, [place])))
+                first = builder.add(there, shift)
+                for v, s in enumerate(sums):
+                    place = builder.add(first, ir.Constant(_INDEX, LANES * v))
+                    e = builder.fsub(pixel, _load(builder, image, place))
+                    builder.store(_fma(builder, e, e, builder.load(s)), s)
+
             with cgutils.for_range(builder, rows) as row:
                 down = builder.mul(row.index, image_row)
-                for sums, columns, shift in zip(
-                    parts, (head, tail), (ir.Constant(_INDEX, 0), head), strict=True
-                ):
-                    start = builder.add(down, shift)
-                    with cgutils.for_range(builder, columns) as column:
-                        across = builder.add(start, column.index)
-                        place = builder.add(here, across)
-                        pixel = _splat(builder, builder.load(builder.gep(image, [place])))
-                        first = builder.add(there, across)
-                        for v, s in enumerate(sums):
-                            place = builder.add(first, ir.Constant(_INDEX, LANES * v))
-                            e = builder.fsub(pixel, _load(builder, image, place))
-                            builder.store(_fma(builder, e, e, builder.load(s)), s)
+                if known:
+                    for column in range(sum(known)):
+                        sums = parts[0] if column < known[0] else parts[1]
+                        add_pixel(sums, builder.add(down, ir.Constant(_INDEX, column)))
+                else:
+                    with cgutils.for_range(builder, head) as column:
+                        add_pixel(parts[0], builder.add(down, column.index))
+                    start = builder.add(down, head)
+                    with cgutils.for_range(builder, tail) as column:
+                        add_pixel(parts[1], builder.add(start, column.index))
             for v in range(vectors):
                 place = builder.add(o, ir.Constant(_INDEX, LANES * v))
                 of_head, of_tail = (builder.load(sums[v]) for sums in parts)
@@ -406,10 +414,7 @@ def distance_tile(vectors: int) -> Any:
                 _store(builder, builder.fadd(of_head, of_tail), wholes, place)
             return context.get_dummy_value()
 
-        index = types.intp
-        signature = types.void(
-            heads, wholes, index, image, index, index, index, index, index, index
-        )
-        return signature, generate
+        x = types.intp
+        return types.void(heads, wholes, x, image, x, x, x, x, x, x), generate
 
     return tile

@@ -23,6 +23,8 @@ _FARTHEST = np.float32(3e38)
 
 _MANY = 48 // LANES
 _distances_many = distance_tile(_MANY)
+_distances_many_31 = distance_tile(_MANY, (3, 1))  # patches of 7 and 11 pixels, 4 apart
+_distances_many_13 = distance_tile(_MANY, (1, 3))  # of 9 pixels
 _distances_2 = distance_tile(2)
 _distances_1 = distance_tile(1)
 
@@ -33,9 +35,17 @@ def _compare(heads, wholes, o, image, here, there, image_row, rows, head, tail, 
     d = 0
     while d < lanes:
         if lanes - d >= _MANY * LANES:
-            _distances_many(
-                heads, wholes, o + d, image, here, there + d, image_row, rows, head, tail
-            )
+            at = there + d
+            if head == 3 and tail == 1:
+                _distances_many_31(
+                    heads, wholes, o + d, image, here, at, image_row, rows, head, tail
+                )
+            elif head == 1 and tail == 3:
+                _distances_many_13(
+                    heads, wholes, o + d, image, here, at, image_row, rows, head, tail
+                )
+            else:
+                _distances_many(heads, wholes, o + d, image, here, at, image_row, rows, head, tail)
             d += _MANY * LANES
         elif lanes - d >= 2 * LANES:
             _distances_2(heads, wholes, o + d, image, here, there + d, image_row, rows, head, tail)
