@@ -40,7 +40,7 @@ def compiled(function: F, signature: Any) -> F:
     compiled again for the other.
     """
     with _lock:
-        if not function.signatures:  # type: ignore[attr-defined]
+        if signature.args not in function.overloads:  # type: ignore[attr-defined]
             function.compile(signature)  # type: ignore[attr-defined]
             function.disable_compile()  # type: ignore[attr-defined]
     return function
