@@ -1,4 +1,4 @@
-"""How kernels are compiled: the one decorator that all of them carry."""
+"""How kernels are compiled: the decorators that they carry, and what is said about it."""
 
 import threading
 import warnings
@@ -21,11 +21,11 @@ def kernel(function: F) -> F:
     and written with loops rather than array expressions, since a user waits for each to be compiled.
     """
     try:
-        compiled = numba.njit(cache=True, **_OPTIONS)(function)
+        dispatcher = numba.njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:  # Numba found no folder that it may write its cache to
         _say_that_nothing_is_kept()
-        compiled = numba.njit(**_OPTIONS)(function)
-    return compiled  # type: ignore[no-any-return]
+        dispatcher = numba.njit(**_OPTIONS)(function)
+    return dispatcher  # type: ignore[no-any-return]
 
 
 def part(function: F) -> F:
