@@ -1,6 +1,7 @@
-"""NL-Ridge in float64, straight from the paper: slow, plain, and nothing shared with the package."""
+"""The paper in float64: slow, plain, and nothing shared with the package."""
 
 import numpy as np
+from scipy.fft import dctn, idctn
 
 
 def references(length, patch, stride):
@@ -9,7 +10,7 @@ def references(length, patch, stride):
 
 
 def similar(guide, y, x, patch, group, window):
-    """Corners of the patches in the window of (y, x) that are nearest to the one there, in reading order.
+    """Corners of the patches in the window of (y, x) that are nearest to the one there, nearest first.
 
     The patch itself comes first; of equals, the first in reading order.
     """
@@ -28,13 +29,40 @@ def similar(guide, y, x, patch, group, window):
             return -1.0
         return np.sum((guide[i : i + patch, j : j + patch] - reference) ** 2)
 
-    nearest = sorted(candidates, key=lambda corner: (distance(corner), corner))[:group]
-    return sorted(nearest)
+    return sorted(candidates, key=lambda corner: (distance(corner), corner))[:group]
 
 
 def group_matrix(image, corners, patch):
     """The n x m matrix whose columns are the patches."""
     return np.stack([image[i : i + patch, j : j + patch].ravel() for i, j in corners], axis=1)
+
+
+def step(noisy, guide, estimate, patch, group, stride, window):
+    """One step: for each reference patch, group, denoise and put back.
+
+    estimate(Y, X) gives the denoised patches and their weights.
+    """
+    total, weight = np.zeros(noisy.shape), np.zeros(noisy.shape)
+    for y in references(noisy.shape[0], patch, stride):
+        for x in references(noisy.shape[1], patch, stride):
+            corners = similar(guide, y, x, patch, group, window)
+            Y, X = group_matrix(noisy, corners, patch), group_matrix(guide, corners, patch)
+            denoised, weights = estimate(Y, X)
+            for k, (i, j) in enumerate(corners):
+                column = denoised[:, k].reshape(patch, patch)
+                total[i : i + patch, j : j + patch] += weights[k] * column
+                weight[i : i + patch, j : j + patch] += weights[k]
+    return total / weight
+
+
+def two_steps(noisy, estimates, first, second):
+    """Both steps; `first` and `second` are (patch, group, stride, window)."""
+    noisy = np.asarray(noisy, np.float64)
+    pilot = step(noisy, noisy, estimates[0], *first)
+    return step(noisy, pilot, estimates[1], *second)
+
+
+# NL-Ridge.
 
 
 def theta_pilot(Y, sigma, alpha):
@@ -50,24 +78,56 @@ def theta_refined(X, sigma):
     return np.linalg.inv(X.T @ X + n * sigma**2 * np.eye(m)) @ X.T @ X
 
 
-def step(noisy, guide, theta, patch, group, stride, window):
-    """One step: for each reference patch, group, denoise and put back; theta(Y, X) gives the weights."""
-    total, weight = np.zeros(noisy.shape), np.zeros(noisy.shape)
-    for y in references(noisy.shape[0], patch, stride):
-        for x in references(noisy.shape[1], patch, stride):
-            corners = similar(guide, y, x, patch, group, window)
-            Y, X = group_matrix(noisy, corners, patch), group_matrix(guide, corners, patch)
-            weights = theta(Y, X)
-            denoised = Y @ weights
-            for k, (i, j) in enumerate(corners):
-                w = 1 / np.clip(np.sum(weights[:, k] ** 2), 1 / len(corners), 1)
-                total[i : i + patch, j : j + patch] += w * denoised[:, k].reshape(patch, patch)
-                weight[i : i + patch, j : j + patch] += w
-    return total / weight
+def nl_ridge(sigma, alpha=0.05):
+    def combine(Y, theta):
+        return Y @ theta, 1 / np.clip(np.sum(theta**2, axis=0), 1 / Y.shape[1], 1)
+
+    return (
+        lambda Y, X: combine(Y, theta_pilot(Y, sigma, alpha)),
+        lambda Y, X: combine(Y, theta_refined(X, sigma)),
+    )
 
 
-def nl_ridge(noisy, sigma, first, second, alpha=0.05):
-    """Both steps; `first` and `second` are (patch, group, stride, window)."""
-    noisy = np.asarray(noisy, np.float64)
-    pilot = step(noisy, noisy, lambda Y, X: theta_pilot(Y, sigma, alpha), *first)
-    return step(noisy, pilot, lambda Y, X: theta_refined(X, sigma), *second)
+# NL-Bayes.
+
+
+def nl_bayes(sigma, alpha=0.1):
+    def combine(Y, theta, mean):
+        n, m = Y.shape
+        beta = (np.eye(n) - theta) @ mean
+        return theta @ Y + np.outer(beta, np.ones(m)), np.ones(m)
+
+    def pilot(Y, X):
+        C = np.cov(Y, bias=True)
+        n = len(Y)
+        theta = (C - sigma**2 * np.eye(n)) @ np.linalg.inv(C + alpha * sigma**2 * np.eye(n))
+        return combine(Y, theta, Y.mean(axis=1))
+
+    def refine(Y, X):
+        C = np.cov(X, bias=True)
+        theta = C @ np.linalg.inv(C + sigma**2 * np.eye(len(Y)))
+        return combine(Y, theta, X.mean(axis=1))
+
+    return pilot, refine
+
+
+# BM3D, with the DCT in all three directions.
+
+
+def bm3d(sigma, threshold=2.7):
+    def spectrum(Y):
+        patch = round(len(Y) ** 0.5)
+        return dctn(Y.reshape(patch, patch, -1), norm="ortho")
+
+    def combine(Y, theta):
+        denoised = idctn(theta * spectrum(Y), norm="ortho").reshape(Y.shape)
+        return denoised, np.full(Y.shape[1], Y.size / max(np.sum(theta**2), 1))
+
+    def pilot(Y, X):
+        return combine(Y, (np.abs(spectrum(Y)) >= threshold * sigma).astype(float))
+
+    def refine(Y, X):
+        power = spectrum(X) ** 2
+        return combine(Y, power / (sigma**2 + power))
+
+    return pilot, refine

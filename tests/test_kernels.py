@@ -35,11 +35,14 @@ def run_transposed(target, source, rows, columns):
 
 
 @kernel
-def run_matching(image, row, corner, count, stride, patch, window, m, guess, out, places, kept):
+def run_matching(
+    image, row, corner, count, stride, patch, window, m, guess, out, places, kept, chosen
+):  # fmt: skip
     matching.distances(image, row, corner, count, stride, patch, window, out)
     size = window * linalg.padded(window)
     for c in range(count):
-        matching.nearest(out, c * size, window, m, guess, row, corner + c * stride, places[c], kept)
+        here = corner + c * stride
+        matching.nearest(out, c * size, window, m, guess, row, here, places[c], kept, chosen)
 
 
 @kernel
@@ -96,7 +99,7 @@ def matched(image, y, x, count, stride, patch, window, m, guess):
     corner = (y + radius) * frame.shape[1] + x + radius
     run_matching(
         frame.ravel(), frame.shape[1], corner, count, stride, patch, window, m, np.float32(guess),
-        out, places, kept,
+        out, places, kept, np.empty(m, np.intp),
     )  # fmt: skip
     found = [divmod(int(p), frame.shape[1]) for p in places[:, :m].ravel()]
     return np.array([(i - radius, j - radius) for i, j in found]).reshape(count, m, 2)

@@ -37,8 +37,8 @@ def denoise(
     sigma : float
         Standard deviation of the noise, in the image's own units.
     method : str or Recipe
-        "standard" is the best choice for most images, "fast" takes less time, "nl-ridge" is the
-        algorithm exactly as published. A `Recipe` sets everything by hand.
+        "standard" is the best choice for most images, "fast" takes less time; "nl-ridge",
+        "nl-bayes" and "bm3d" are the published algorithms. A `Recipe` sets everything by hand.
     data_range : float, optional
         The range of the image's values, by which patch and group sizes are chosen: 255 sigma /
         data_range is looked up in the paper's Table 1. By default 255 for uint8, and otherwise the
@@ -180,7 +180,8 @@ def _checked_workers(workers: int | None) -> int:
 
 
 def _count_blocks(chosen: Recipe, shape: tuple[int, int]) -> int:
-    return sum(len(list(cpu.blocks(shape, step))) for step in (chosen.first, chosen.second))
+    steps = filter(None, (chosen.first, chosen.second))
+    return sum(len(list(cpu.blocks(shape, step))) for step in steps)
 
 
 @contextmanager

@@ -22,4 +22,6 @@ class RunStep(Protocol):
 def two_steps(noisy: Image, sigma: float, recipe: Recipe, run: RunStep) -> Image:
     """Denoise with Θ from the noisy image alone, then with the result in place of the truth."""
     pilot = run(noisy, noisy, recipe.family.pilot, recipe.first, sigma)
+    if recipe.second is None or recipe.family.refine is None:
+        return pilot
     return run(noisy, pilot, recipe.family.refine, recipe.second, sigma)

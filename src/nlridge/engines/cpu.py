@@ -1,9 +1,10 @@
-"""The CPU engine: one step of the algorithm, in compiled blocks of reference patches on a pool of threads.
+"""The CPU engine: one step of the algorithm, in blocks of reference patches on a pool of threads.
 
 A block is a fixed number of reference rows and columns, counted from the corner of the image.  It
-reads its own window of the noisy image and the guide, and adds up its own weighted sums, which are
-then added to those of the image in the order of the blocks: the result depends neither on the
-number of threads nor on what lies farther away than the algorithm reaches.
+reads its own window of the noisy image and the guide, finds its groups, denoises them by the family's
+kernel (or its formula where there is no kernel), and adds up its own weighted sums, which are then
+added to those of the image in the order of the blocks: the result depends neither on the number of
+threads nor on what lies farther away than the algorithm reaches.
 """
 
 from collections import deque
@@ -16,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from ..families import Estimator
+from ..families import Estimate, Estimator
 from ..kernels.compile import compiled, kernel
-from ..kernels.linalg import padded
+from ..kernels.linalg import ones, padded
 from ..kernels.simd import LANES
-from ..patches.groups import aggregate, gather, normalise
+from ..patches.groups import aggregate, aggregate_all, gather, gather_all, normalise
 from ..patches.matching import FAR, distances, nearest
 from ..recipes import Step
 
@@ -34,9 +35,9 @@ _INDEX = types.intp
 _INDICES = types.Array(types.intp, 1, "C")
 ESTIMATE = types.void(_FLOATS, _FLOATS, _FLOATS, _FLOATS, _INDEX, _INDEX, types.float32, _FLOATS)
 """The signature of a family's kernel: Y, X, denoised, weights, n, m, variance, parameters."""
-_BLOCK = types.void(
-    types.FunctionType(ESTIMATE), _FLOATS, _FLOATS, types.boolean, _FLOATS, _FLOATS, _INDEX,
-    _INDICES, _INDICES, _INDICES, _INDICES, _INDEX, _INDEX, _INDEX, _INDEX, types.float32, _FLOATS,
+_DENOISE_GROUPS = types.void(
+    types.FunctionType(ESTIMATE), _FLOATS, _INDICES, _FLOATS, _FLOATS, types.boolean, _FLOATS, _FLOATS,
+    _INDEX, _INDICES, _INDICES, _INDEX, _INDEX, types.float32,
 )  # fmt: skip
 
 
@@ -90,11 +91,9 @@ def step(
 
     `tick` is called from the calling thread after each block.
     """
-    parameters = np.array(estimator.parameters, np.float32)
-    estimate = compiled(estimator.kernel, ESTIMATE)
-    compiled(_block, _BLOCK)
     total, weight = np.zeros_like(noisy), np.zeros_like(noisy)
-    denoise = partial(_denoise_block, noisy, guide, estimate, parameters, settings, sigma)
+    denoise_groups = _denoiser_of_groups(estimator, noisy.shape, settings)
+    denoise = partial(_denoise_block, noisy, guide, denoise_groups, settings, sigma)
     for window, part, corners in _in_order(denoise, list(blocks(noisy.shape, settings)), workers):
         window.add(part, total)
         window.add(corners, weight)
@@ -140,14 +139,13 @@ def _in_order(
 def _denoise_block(
     noisy: Image,
     guide: Image,
-    estimate: Callable[..., None],
-    parameters: npt.NDArray[np.float32],
+    denoise_groups: Callable[..., None],
     settings: Step,
     sigma: float,
     block: Block,
 ) -> tuple[Window, Image, Image]:
     """The weighted sums of the denoised patches of a block, and the weights at their corners."""
-    patch, radius = settings.patch_size, settings.window // 2
+    patch, group_size, radius = settings.patch_size, settings.group_size, settings.window // 2
     ys, xs = block
     top, left = int(ys[0]) - radius, int(xs[0]) - radius
     window = Window(
@@ -159,54 +157,61 @@ def _denoise_block(
     y = window.cut(noisy, 0)
     g = window.cut(guide, FAR)
     total, weight = np.zeros_like(y), np.zeros_like(y)
-    _block(
-        estimate,
+    variance = np.float32(sigma**2)
+    sizes = _group_sizes(block, noisy.shape, settings)
+    places = np.empty(len(sizes) * group_size, np.intp)
+    _match(
+        g.reshape(-1),
+        window.width,
+        ys - top,
+        xs - left,
+        settings.stride,
+        patch,
+        settings.window,
+        variance,
+        sizes,
+        group_size,
+        places,
+    )
+    denoise_groups(
         y.reshape(-1),
         g.reshape(-1),
         guide is noisy,
         total.reshape(-1),
         weight.reshape(-1),
         window.width,
-        ys - top,
-        xs - left,
-        _candidates(ys, noisy.shape[0] - patch, radius),
-        _candidates(xs, noisy.shape[1] - patch, radius),
-        settings.stride,
+        places,
+        sizes,
+        group_size,
         patch,
-        settings.group_size,
-        settings.window,
-        np.float32(sigma**2),
-        parameters,
+        variance,
     )
     return window, total, weight
 
 
-def _candidates(positions: Positions, last: int, radius: int) -> Positions:
-    """How many rows (or columns) of a reference's window hold a patch that lies in the image."""
-    return np.minimum(positions + radius, last) - np.maximum(positions - radius, 0) + 1
+def _group_sizes(block: Block, shape: tuple[int, int], settings: Step) -> Positions:
+    """How many patches the group of each reference has: fewer where its window holds fewer."""
+    radius = settings.window // 2
+    rows, columns = (
+        np.minimum(corners + radius, length - settings.patch_size) - np.maximum(corners - radius, 0)
+        for corners, length in zip(block, shape, strict=True)
+    )
+    return np.minimum(np.outer(rows + 1, columns + 1), settings.group_size).reshape(-1)
 
 
 @kernel
-def _block(
-    estimate, noisy, guide, guide_is_noisy, total, weight, row_length, ys, xs, rows, columns,
-    stride, patch, group_size, window, variance, parameters,
+def _match(
+    guide, row_length, ys, xs, stride, patch, window, variance, sizes, group_size, places
 ):  # fmt: skip
-    n = patch * patch
-    size, most = padded(n), padded(group_size)
-    # Zeros, since arithmetic on whole vectors also touches what no pixel is ever written to.
-    Y = np.zeros(most * size + LANES, np.float32)
-    X = Y if guide_is_noisy else np.zeros(most * size + LANES, np.float32)
-    denoised = np.zeros(most * size + LANES, np.float32)
-    weights = np.empty(most, np.float32)
+    """places[k group_size:] = offsets of the sizes[k] patches that are nearest to the k-th reference."""
     candidates = window * padded(window)
     distance = np.empty(len(xs) * candidates, np.float32)
-    places = np.empty(candidates + LANES, np.intp)
+    found = np.empty(candidates + LANES, np.intp)
+    chosen = np.empty(group_size, np.intp)
     kept = np.empty(candidates + LANES, np.float32)
-    mask = np.zeros(padded(patch), np.float32)
-    for k in range(patch):
-        mask[k] = 1
+    k = 0
     for i in range(len(ys)):
-        guess = np.float32(2 * n) * variance
+        guess = np.float32(2 * patch * patch) * variance
         first = 0
         while first < len(xs):
             count = 1  # references that are a stride apart: all, or all but the last of the image
@@ -215,21 +220,78 @@ def _block(
             corner = ys[i] * row_length + xs[first]
             distances(guide, row_length, corner, count, stride, patch, window, distance)
             for c in range(count):
-                m = min(group_size, rows[i] * columns[first + c])
                 guess = nearest(
                     distance,
                     c * candidates,
                     window,
-                    m,
+                    sizes[k],
                     guess,
                     row_length,
                     corner + c * stride,
-                    places,
+                    found,
                     kept,
+                    chosen,
                 )
-                gather(noisy, row_length, places, m, patch, Y)
-                if not guide_is_noisy:
-                    gather(guide, row_length, places, m, patch, X)
-                estimate(Y, X, denoised, weights, n, m, variance, parameters)
-                aggregate(denoised, weights, places, m, patch, mask, total, row_length, weight)
+                for j in range(sizes[k]):
+                    places[k * group_size + j] = found[j]
+                k += 1
             first += count
+
+
+def _denoiser_of_groups(
+    estimator: Estimator, shape: tuple[int, int], settings: Step
+) -> Callable[..., None]:
+    """What denoises the groups of a block: the kernel with its parameters, or the formula."""
+    if estimator.kernel is None:
+        return partial(_denoise_groups_by_formula, estimator.formula)
+    found = (_group_sizes(block, shape, settings) for block in blocks(shape, settings))
+    parameters: list[npt.NDArray[np.float32]] = []
+    starts = np.zeros(settings.group_size + 1, np.intp)
+    for m in sorted({int(size) for sizes in found for size in np.unique(sizes)}):
+        starts[m] = sum(part.size for part in parameters)
+        numbers = estimator.parameters(settings.patch_size**2, m)
+        parameters.append(np.asarray(numbers, np.float32).reshape(-1))
+    estimate = compiled(estimator.kernel, ESTIMATE)
+    compiled(_denoise_groups, _DENOISE_GROUPS)
+    return partial(_denoise_groups, estimate, np.concatenate(parameters), starts)
+
+
+@kernel
+def _denoise_groups(
+    estimate, parameters, starts, noisy, guide, guide_is_noisy, total, weight, row_length, places,
+    sizes, group_size, patch, variance,
+):  # fmt: skip
+    n = patch * patch
+    size, most = padded(n), padded(group_size)
+    # Zeros, since arithmetic on whole vectors also touches what no pixel is ever written to.
+    Y = np.zeros(most * size + LANES, np.float32)
+    X = Y if guide_is_noisy else np.zeros(most * size + LANES, np.float32)
+    denoised = np.zeros(most * size + LANES, np.float32)
+    weights = np.empty(most, np.float32)
+    mask = ones(patch)
+    for k in range(len(sizes)):
+        m = sizes[k]
+        here = places[k * group_size : k * group_size + m]
+        gather(noisy, row_length, here, m, patch, Y)
+        if not guide_is_noisy:
+            gather(guide, row_length, here, m, patch, X)
+        estimate(Y, X, denoised, weights, n, m, variance, parameters[starts[m] :])
+        aggregate(denoised, weights, here, m, patch, mask, total, row_length, weight)
+
+
+def _denoise_groups_by_formula(
+    formula: Callable[..., Estimate], noisy, guide, guide_is_noisy, total, weight, row_length, places,
+    sizes, group_size, patch, variance,
+) -> None:  # fmt: skip
+    """All groups of one size at once, in float64."""
+    n = patch * patch
+    for m in np.unique(sizes):
+        here = places.reshape(-1, group_size)[sizes == m, :m].copy()
+        Y = gather_all(noisy, row_length, here, patch)
+        X = gather_all(guide, row_length, here, patch)
+        groups = (group[:, :m, :n].mT.astype(np.float64) for group in (Y, X))
+        estimate, weights = formula(*groups, float(variance))
+        denoised = np.zeros_like(Y)
+        denoised[:, :m, :n] = estimate.mT
+        weights = np.ascontiguousarray(weights, np.float32)
+        aggregate_all(denoised, weights, here, patch, total, row_length, weight)

@@ -1,10 +1,10 @@
 """Families of local denoisers.
 
 A family says how the patches of a group are combined, and nothing else: one estimator for each of
-the two steps, each written as a formula and as a compiled kernel.
+the two steps, written as a formula and, to be fast, as a compiled kernel.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -13,6 +13,10 @@ import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[np.floating[Any]]
 Estimate: TypeAlias = tuple[Array, Array]
+
+
+def _no_parameters(n: int, m: int) -> Sequence[float]:
+    return ()
 
 
 @dataclass(frozen=True)
@@ -29,20 +33,34 @@ class Estimator:
         The same for one group in compiled form, with the signature
         kernel(Y, X, denoised, weights, n, m, variance, parameters). Groups are as
         `nlridge.patches.groups` lays them out; Y and X may be the same array, and neither may be
-        written to.
+        written to. Without a kernel the formula is run, which takes longer.
     parameters
-        Numbers that the kernel takes.
+        parameters(n, m) gives the numbers that the kernel takes for groups of m patches of n pixels.
     """
 
     formula: Callable[..., Estimate]
-    kernel: Callable[..., None]
-    parameters: tuple[float, ...] = ()
+    kernel: Callable[..., None] | None = None
+    parameters: Callable[[int, int], npt.ArrayLike] = _no_parameters
 
 
 @dataclass(frozen=True)
 class Family:
-    """A family f_Θ: how Θ is found in the first step (from SURE) and in the second (from the pilot)."""
+    """A family f_Θ: how Θ is found in the first step (from SURE) and in the second (from the pilot).
+
+    A family without a second step denoises in one.
+    """
 
     name: str
     pilot: Estimator
-    refine: Estimator
+    refine: Estimator | None = None
+
+
+def squared_norm(matrix: Array) -> Array:
+    """|A|², the squared Frobenius norm of each matrix."""
+    return np.sum(matrix**2, axis=(-2, -1))
+
+
+def expect_not_negative(name: str, value: float) -> None:
+    """A clear word about a parameter of a family that has to be 0 or more."""
+    if not value >= 0:
+        raise ValueError(f"{name} is {value!r}; expected a number that is not negative")

@@ -10,6 +10,8 @@ from ..kernels.linalg import (
     ZERO,
     gram,
     invert,
+    mean_shift,
+    ones,
     padded,
     panels,
     product,
@@ -30,7 +32,7 @@ from ..kernels.simd import (
     total,
     transpose_difference,
 )
-from . import Array, Estimate, Estimator, Family
+from . import Array, Estimate, Estimator, Family, expect_not_negative, squared_norm
 
 
 def ridge(*, noisier: float = 0.05, tolerance: float = 0.0) -> Family:
@@ -45,52 +47,74 @@ def ridge(*, noisier: float = 0.05, tolerance: float = 0.0) -> Family:
         Step 2 works around the mean patch and approximates the Gram matrix of the pilot by one of
         low rank, to within this multiple of the noise in a patch; 0 is the paper's formula.
     """
-    first = Estimator(partial(pilot, noisier=noisier), ridge_kernel, (noisier, 1 + noisier))
+    expect_not_negative("noisier", noisier)
+    expect_not_negative("tolerance", tolerance)
+    first = Estimator(
+        partial(pilot, noisier=noisier), ridge_kernel, lambda n, m: (noisier, 1 + noisier)
+    )
     if tolerance > 0:
         formula = partial(refine_low_rank, tolerance=tolerance)
-        second = Estimator(formula, low_rank_kernel, (tolerance,))
+        second = Estimator(formula, low_rank_kernel, lambda n, m: (tolerance,))
     else:
-        second = Estimator(refine, ridge_kernel, (1, 1))
+        second = Estimator(refine, ridge_kernel, lambda n, m: (1, 1))
     return Family("ridge", first, second)
 
 
 # The formulas.
 
 
-def pilot(Y: Array, X: Array, variance: float, noisier: float) -> Estimate:
-    """Θ = I - (1 + α) D (Y'Y + α D I)⁻¹ with D = n σ²: the minimiser of SURE (Proposition 2.2).
+def risk(X: Array, theta: Array, variance: float) -> Array:
+    """E|f(Y) - X|² = |XΘ - X|² + n σ² |Θ|², the quadratic risk (Proposition 2.3)."""
+    n = X.shape[-2]
+    return squared_norm(X @ theta - X) + n * variance * squared_norm(theta)
 
-    α = `noisier` is the share of noise added in thought; X takes no part.
+
+def sure(Y: Array, theta: Array, variance: float, noisier: float = 0.0) -> Array:
+    """Stein's unbiased estimate of the risk, |YΘ - Y|² + 2 n σ² tr Θ - n m σ² (Proposition 2.1).
+
+    With α = `noisier` > 0, of the risk for noise of variance (1 + α) σ²: what is added to Y in
+    thought is averaged out, which leaves α n σ² |Θ - I|² of it.
     """
     n, m = Y.shape[-2:]
     D = n * variance
-    Q = Y.mT @ Y + noisier * D * np.eye(m)
-    return _combine(Y, np.eye(m) - (1 + noisier) * D * np.linalg.inv(Q))
+    return (
+        squared_norm(Y @ theta - Y)
+        + noisier * D * squared_norm(theta - np.eye(m))
+        + (1 + noisier) * D * (2 * np.trace(theta, axis1=-2, axis2=-1) - m)
+    )
 
 
-def refine(Y: Array, X: Array, variance: float) -> Estimate:
-    """Θ = (X'X + D I)⁻¹ X'X with D = n σ²: the ridge regression of the pilot X on itself (Proposition 2.3)."""
+def minimise_sure(Y: Array, variance: float, noisier: float = 0.0) -> Array:
+    """Θ = I - (1 + α) D (Y'Y + α D I)⁻¹ with D = n σ² and α = `noisier` (Proposition 2.2)."""
     n, m = Y.shape[-2:]
+    D = n * variance
+    Q = Y.mT @ Y + noisier * D * np.eye(m)
+    return np.eye(m) - (1 + noisier) * D * np.linalg.inv(Q)
+
+
+def minimise_risk(X: Array, variance: float) -> Array:
+    """Θ = (X'X + D I)⁻¹ X'X with D = n σ²: the ridge regression of X on itself (Proposition 2.3)."""
+    n, m = X.shape[-2:]
     G = X.mT @ X
-    return _combine(Y, np.linalg.solve(G + n * variance * np.eye(m), G))
+    return np.linalg.solve(G + n * variance * np.eye(m), G)
 
 
-def refine_low_rank(Y: Array, X: Array, variance: float, tolerance: float) -> Estimate:
-    """`refine` around the mean patch, at the least sufficient rank.
+def minimise_risk_at_low_rank(X: Array, variance: float, tolerance: float) -> Array:
+    """`minimise_risk` around the mean patch, at the least sufficient rank.
 
     Θ = 11'/m + F(F'F + D I)⁻¹F' with FF' ≈ X̃'X̃, where X̃ is X less the mean of its columns.  Centring
     is the ridge regression under the constraint that each column of Θ sums to one: a constant added to
     the image is added to the result.  F is a pivoted Cholesky factor, stopped when the trace of the
     rest is at most `tolerance` x D: what is left out is mostly noise of the pilot.
     """
-    m = Y.shape[-1]
-    D = Y.shape[-2] * variance
+    n, m = X.shape[-2:]
+    D = n * variance
     centred = X - X.mean(axis=-1, keepdims=True)
-    theta = np.empty((*Y.shape[:-2], m, m))
-    for index in np.ndindex(Y.shape[:-2]):
+    theta = np.empty((*X.shape[:-2], m, m))
+    for index in np.ndindex(X.shape[:-2]):
         F = _pivoted_cholesky(centred[index].T @ centred[index], tolerance * D)
         theta[index] = 1 / m + F @ np.linalg.solve(F.T @ F + D * np.eye(F.shape[1]), F.T)
-    return _combine(Y, theta)
+    return theta
 
 
 def _pivoted_cholesky(G: Array, tolerance: float) -> Array:
@@ -103,6 +127,21 @@ def _pivoted_cholesky(G: Array, tolerance: float) -> Array:
         rest -= np.outer(f, f)
         columns.append(f)
     return np.stack(columns, axis=1) if columns else np.zeros((len(G), 0))
+
+
+def pilot(Y: Array, X: Array, variance: float, noisier: float) -> Estimate:
+    """Step 1: the minimiser of SURE; X takes no part."""
+    return _combine(Y, minimise_sure(Y, variance, noisier))
+
+
+def refine(Y: Array, X: Array, variance: float) -> Estimate:
+    """Step 2: the minimiser of the risk, with the pilot X in place of the truth."""
+    return _combine(Y, minimise_risk(X, variance))
+
+
+def refine_low_rank(Y: Array, X: Array, variance: float, tolerance: float) -> Estimate:
+    """Step 2 at the least sufficient rank."""
+    return _combine(Y, minimise_risk_at_low_rank(X, variance, tolerance))
 
 
 def _combine(Y: Array, theta: Array) -> Estimate:
@@ -133,8 +172,8 @@ def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     b = parameters[1] * np.float32(n) * variance
     pixels = np.empty(size * side, np.float32)
     mean = np.empty(size, np.float32)
-    ones = _ones(m)
-    _centred(pixels, mean, X, ones, n, m)
+    patches = ones(m)
+    _centred(pixels, mean, X, patches, n, m)
     theta = np.empty(side * side, np.float32)
     gram(theta, pixels, side, n)
     count = np.float32(m)
@@ -146,7 +185,7 @@ def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     c = min(trace / (count * count), brightness)
     for i in range(m):
         for o in range(i // LANES * LANES, side, LANES):
-            store(theta, i * side + o, fma(splat(c), load(ones, o), load(theta, i * side + o)))
+            store(theta, i * side + o, fma(splat(c), load(patches, o), load(theta, i * side + o)))
         theta[i * side + i] += a
     for i in range(m, side):
         theta[i * side + i] = 1
@@ -167,7 +206,7 @@ def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):
         constant = splat(scale * (q * g + t[j]))  # a row of the bracket is this and a multiple of t
         multiple = splat(scale * (1 - count * t[j]))
         for o in range(0, side, LANES):
-            bracket = fma(multiple, load(t, o), constant * load(ones, o))
+            bracket = fma(multiple, load(t, o), constant * load(patches, o))
             entries = fma(splat(-b), load(theta, j * side + o), bracket)
             store(theta, j * side + o, entries)
             store(excess, o, load(excess, o) + entries)
@@ -177,7 +216,7 @@ def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     for j in range(m):
         change = splat(-excess[j])
         for o in range(0, side, LANES):
-            entries = fma(change, load(ones, o), load(theta, j * side + o))
+            entries = fma(change, load(patches, o), load(theta, j * side + o))
             store(theta, j * side + o, entries)
             store(norms, o, fma(entries, entries, load(norms, o)))
     for j in range(m):
@@ -186,36 +225,17 @@ def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):
 
 
 @part
-def _ones(m):
-    """1 for each of m patches, and zeros up to a whole vector."""
-    ones = np.zeros(padded(m), np.float32)
-    for j in range(m):
-        ones[j] = 1
-    return ones
-
-
-@part
-def _centred(pixels, mean, X, ones, n, m):
-    """pixels (size x side) = X - x̄1', and its mean patch x̄; what pads the patches is zero.
-
-    The first patch is subtracted before the mean is taken: bright pixels cost no digits.
-    """
+def _centred(pixels, mean, X, patches, n, m):
+    """pixels (size x side) = X - x̄1', and its mean patch x̄; what pads the patches is zero."""
     side, size = padded(m), padded(n)
     for k in range(0, size, LANES):
-        first = load(X, k)
-        s = t = splat(np.float32(0))
-        for j in range(0, m - 1, 2):
-            s = s + (load(X, j * size + k) - first)
-            t = t + (load(X, (j + 1) * size + k) - first)
-        if m % 2 == 1:
-            s = s + (load(X, (m - 1) * size + k) - first)
-        shift = (s + t) * splat(1 / np.float32(m))
+        first, shift = load(X, k), mean_shift(X, k, size, m)
         store(mean, k, first + shift)
         for j in range(0, side, LANES):
             transpose_difference(pixels, k * side + j, side, X, j * size + k, size, first, shift)
     last = side - LANES
     for k in range(size):
-        store(pixels, k * side + last, load(pixels, k * side + last) * load(ones, last))
+        store(pixels, k * side + last, load(pixels, k * side + last) * load(patches, last))
 
 
 @part
@@ -240,7 +260,7 @@ def _sum_and_largest(values, size):
 
 
 @part
-def _factorise(F, pixels, ones, n, m, tolerance):
+def _factorise(F, pixels, patches, n, m, tolerance):
     """Rows of F: the pivoted Cholesky factor of X̃'X̃, of the rank that is returned."""
     side = padded(m)
     zero = splat(np.float32(0))
@@ -274,7 +294,7 @@ def _factorise(F, pixels, ones, n, m, tolerance):
             s = s + load(F, j)
         mean = splat(-total(s) / np.float32(m))
         for j in range(0, side, LANES):
-            store(F, k * side + j, fma(mean, load(ones, j), load(F, k * side + j)))
+            store(F, k * side + j, fma(mean, load(patches, j), load(F, k * side + j)))
     return rank
 
 
@@ -287,10 +307,10 @@ def low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     side, size = padded(m), padded(n)
     D = np.float32(n) * variance
     pixels = np.empty(size * side, np.float32)
-    ones = _ones(m)
-    _centred(pixels, np.empty(size, np.float32), X, ones, n, m)
+    patches = ones(m)
+    _centred(pixels, np.empty(size, np.float32), X, patches, n, m)
     F = np.empty(padded(min(n, m) + 1) * side, np.float32)
-    rank = _factorise(F, pixels, ones, n, m, parameters[0] * D)
+    rank = _factorise(F, pixels, patches, n, m, parameters[0] * D)
     width = padded(rank + 1)
     for o in range(rank * side, width * side, LANES):
         store(F, o, splat(np.float32(0)))
@@ -315,8 +335,8 @@ def low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):
         weights[j] = _weight(weights[j] + np.float32(1) / np.float32(m), m)
 
     for o in range(0, side, LANES):
-        store(F, rank * side + o, load(ones, o) * splat(1 / np.float32(m)))
-        store(U, rank * side + o, load(ones, o))
+        store(F, rank * side + o, load(patches, o) * splat(1 / np.float32(m)))
+        store(U, rank * side + o, load(patches, o))
     coordinates = np.empty(width * size, np.float32)
     product(coordinates, ZERO, size, F, ZERO, side, ONE, Y, ZERO, size, panels(rank + 1), size, m)
     product(

@@ -25,12 +25,12 @@ def kernel(function: F) -> F:
     except RuntimeError:  # Numba found no folder that it may write its cache to
         _say_that_nothing_is_kept()
         dispatcher = numba.njit(**_OPTIONS)(function)
-    return dispatcher  # type: ignore[no-any-return]
+    return dispatcher
 
 
 def part(function: F) -> F:
     """Compile `function` as a part of the kernels that call it; Python cannot call it."""
-    return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+    return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)(function)
 
 
 def compiled(function: F, signature: Any) -> F:

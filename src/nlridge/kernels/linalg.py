@@ -39,6 +39,31 @@ def panels(size):
 
 
 @part
+def ones(count):
+    """1 for each of `count` elements, and zeros up to a whole vector."""
+    found = np.zeros(padded(count), np.float32)
+    for k in range(count):
+        found[k] = 1
+    return found
+
+
+@part
+def mean_shift(X, k, row, rows):
+    """The mean of the rows of X less the first of them, for the vector of columns at k.
+
+    The first row is subtracted before the mean is taken: bright pixels cost no digits.
+    """
+    first = load(X, k)
+    s = t = splat(np.float32(0))
+    for j in range(0, rows - 1, 2):
+        s = s + (load(X, j * row + k) - first)
+        t = t + (load(X, (j + 1) * row + k) - first)
+    if rows % 2 == 1:
+        s = s + (load(X, (rows - 1) * row + k) - first)
+    return (s + t) * splat(1 / np.float32(rows))
+
+
+@part
 def product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, length):
     """C = A B, where A is rows x length with element (i, k) at a + i a_row + k a_column.
 

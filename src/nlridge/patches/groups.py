@@ -7,7 +7,7 @@ A group holds one patch a row, its pixels in reading order, and rows are padded 
 import numpy as np
 
 from ..kernels.compile import kernel, part
-from ..kernels.linalg import padded
+from ..kernels.linalg import ones, padded
 from ..kernels.simd import LANES, fma, load, splat, store
 
 
@@ -32,7 +32,7 @@ def gather(image, image_row, places, m, patch, group):
 def aggregate(group, weights, places, m, patch, mask, total, total_row, weight):
     """Add weights[j] group[j] to `total` at places[j], and weights[j] to `weight` at its corner only.
 
-    mask: ones for the pixels of a row of a patch, zeros for the rest of its last vector.
+    mask: `ones` of a row of a patch.
     """
     size = padded(patch * patch)
     for j in range(m):
@@ -43,6 +43,29 @@ def aggregate(group, weights, places, m, patch, mask, total, total_row, weight):
                 source = j * size + i * patch + v
                 target = places[j] + i * total_row + v
                 store(total, target, fma(factor, load(group, source), load(total, target)))
+
+
+@kernel
+def gather_all(image, image_row, places, patch):
+    """The group of each row of `places`, all of them in one array."""
+    count, m = places.shape
+    group = np.zeros(padded(m) * padded(patch * patch) + LANES, np.float32)
+    groups = np.empty((count, padded(m), padded(patch * patch)), np.float32)
+    for k in range(count):
+        gather(image, image_row, places[k], m, patch, group)
+        groups[k].reshape(-1)[:] = group[:-LANES]
+    return groups
+
+
+@kernel
+def aggregate_all(groups, weights, places, patch, total, total_row, weight):
+    """`aggregate` for the group of each row of `places`."""
+    count, m = places.shape
+    group = np.zeros(padded(m) * padded(patch * patch) + LANES, np.float32)
+    mask = ones(patch)
+    for k in range(count):
+        group[:-LANES] = groups[k].reshape(-1)
+        aggregate(group, weights[k], places[k], m, patch, mask, total, total_row, weight)
 
 
 @kernel

@@ -102,12 +102,13 @@ def _count_at_most(values, size, threshold):
 
 
 @part
-def nearest(values, v, window, m, guess, image_row, corner, places, kept):
-    """places[:m] = offsets of the m patches with the smallest distances, in the order of position.
+def nearest(values, v, window, m, guess, image_row, corner, places, kept, chosen):
+    """places[:m] = offsets of the m patches with the smallest distances, the nearest first.
 
     values[v:] are the distances of one reference at `corner`.  Of equal distances the first in
     position counts as smaller.  `guess` is a guess at the m-th distance: it saves time and has no
-    influence on the result.  Returns a guess for the next reference.
+    influence on the result.  Returns a guess for the next reference.  `kept` and `chosen` are room
+    for work.
     """
     lanes = padded(window)
     radius = window // 2
@@ -163,13 +164,25 @@ def nearest(values, v, window, m, guess, image_row, corner, places, kept):
     last = number_of(above)
     if below < 0:
         spare = m - _count_at_most(kept, padded(size), sure)
-    chosen = 0
+    count = 0
     for i in range(size):
-        if kept[i] <= sure:
-            places[chosen] = places[i]
-            chosen += 1
-        elif kept[i] <= last and spare > 0:
-            places[chosen] = places[i]
-            chosen += 1
+        take = kept[i] <= sure
+        if not take and kept[i] <= last and spare > 0:
+            take = True
             spare -= 1
+        if take:
+            chosen[count] = places[i]
+            kept[count] = kept[i]
+            count += 1
+
+    # In order: a patch comes after all that are nearer, and the last of equals takes the last place.
+    for o in range(m, padded(m)):
+        kept[o] = _FARTHEST
+    for j in range(m):
+        places[j] = -1
+    for j in range(m - 1, -1, -1):
+        rank = _count_at_most(kept, padded(m), kept[j]) - 1
+        while places[rank] >= 0:
+            rank -= 1
+        places[rank] = chosen[j]
     return last * np.float32(1.05)

@@ -1,0 +1,267 @@
+"""BM3D: coefficients are shrunk one by one, f_Θ(Y) = P⁻¹(Θ ⊙ (PYQ))Q⁻¹ (section 3.2 of the paper)."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+
+from ..kernels.compile import kernel, part
+from ..kernels.linalg import ONE, ZERO, padded, panels, product, transposed
+from ..kernels.simd import LANES
+from . import Array, Estimate, Estimator, Family, expect_not_negative, squared_norm
+
+Transform: TypeAlias = Callable[[int], Array]
+
+
+def dct(size: int) -> Array:
+    """The discrete cosine transform: an orthonormal matrix whose rows are cosines."""
+    k, x = np.arange(size)[:, None], np.arange(size) + 0.5
+    rows = np.sqrt(2 / size) * np.cos(np.pi / size * k * x)
+    rows[0] = np.sqrt(1 / size)
+    return rows
+
+
+def haar(size: int) -> Array:
+    """The Haar transform of any size: parts are halved until they are single; halves may be unequal."""
+    rows = [np.full(size, np.sqrt(1 / size))]
+    parts = [(0, size)]
+    while parts:
+        start, stop = parts.pop(0)
+        if stop - start > 1:
+            middle = (start + stop + 1) // 2
+            left, right = middle - start, stop - middle
+            row = np.zeros(size)
+            row[start:middle] = np.sqrt(right / (left * (left + right)))
+            row[middle:stop] = -np.sqrt(left / (right * (left + right)))
+            rows.append(row)
+            parts += [(start, middle), (middle, stop)]
+    return np.stack(rows)
+
+
+def bm3d(
+    *,
+    threshold: float | None = 2.7,
+    patch_transform: Transform = dct,
+    group_transform: Transform = dct,
+) -> Family:
+    """The family of BM3D.
+
+    Parameters
+    ----------
+    threshold
+        Step 1 cancels the coefficients that are smaller than this multiple of sigma, and keeps the
+        others: 2.7 is the choice of BM3D, √2 the one that SURE prescribes. With None, SURE is
+        minimised without a constraint on Θ (Θ̂₁ₐ, which is of theoretical interest only).
+    patch_transform, group_transform
+        Functions that give an orthonormal matrix of a size, whose rows are the basis. The first is
+        applied to the rows and to the columns of a patch, the second along the group.
+    """
+    if threshold is not None:
+        expect_not_negative("threshold", threshold)
+    matrices = partial(transforms, patch_transform=patch_transform, group_transform=group_transform)
+    first = Estimator(
+        partial(pilot, matrices=matrices, threshold=threshold),
+        pilot_kernel,
+        partial(
+            _parameters, patch_transform, group_transform, -1 if threshold is None else threshold
+        ),
+    )
+    second = Estimator(
+        partial(refine, matrices=matrices),
+        refine_kernel,
+        partial(_parameters, patch_transform, group_transform, 0),
+    )
+    return Family("bm3d", first, second)
+
+
+# The formulas.
+
+
+def transforms(
+    n: int, m: int, patch_transform: Transform = dct, group_transform: Transform = dct
+) -> tuple[Array, Array]:
+    """P, which transforms a patch of n pixels in two dimensions, and Q, which transforms m patches."""
+    rows = patch_transform(math.isqrt(n))
+    return np.kron(rows, rows), group_transform(m).T
+
+
+def risk(X: Array, theta: Array, variance: float, P: Array, Q: Array) -> Array:
+    """E|f(Y) - X|² = |Θ ⊙ PXQ - PXQ|² + σ² |Θ|², the quadratic risk."""
+    coefficients = P @ X @ Q
+    return squared_norm(theta * coefficients - coefficients) + variance * squared_norm(theta)
+
+
+def sure(Y: Array, theta: Array, variance: float, P: Array, Q: Array) -> Array:
+    """Stein's unbiased estimate of the risk, |f(Y) - Y|² + 2 σ² <Θ, U> - n m σ²."""
+    n, m = Y.shape[-2:]
+    denoised, _ = _combine(Y, theta, P, Q)
+    return squared_norm(denoised - Y) + variance * (2 * theta.sum(axis=(-2, -1)) - n * m)
+
+
+def minimise_sure(Y: Array, variance: float, P: Array, Q: Array) -> Array:
+    """Θ = 1 - σ² / (PYQ)².  Coefficients below 1e-4 σ count as that: an exact zero would give infinity."""
+    return 1 - variance / np.maximum((P @ Y @ Q) ** 2, 1e-8 * variance)
+
+
+def keep_or_cancel(Y: Array, variance: float, P: Array, Q: Array, threshold: float) -> Array:
+    """Θ = 1(|PYQ| ≥ threshold x σ): among zeros and ones, √2 minimises SURE."""
+    return np.where(np.abs(P @ Y @ Q) >= threshold * np.sqrt(variance), 1.0, 0.0)
+
+
+def minimise_risk(X: Array, variance: float, P: Array, Q: Array) -> Array:
+    """Θ = (PXQ)² / (σ² + (PXQ)²), Wiener's filter."""
+    power = (P @ X @ Q) ** 2
+    return power / (variance + power)
+
+
+def pilot(
+    Y: Array,
+    X: Array,
+    variance: float,
+    matrices: Callable[[int, int], tuple[Array, Array]],
+    threshold: float | None,
+) -> Estimate:
+    """Step 1: keep or cancel, or the unconstrained minimiser of SURE; X takes no part."""
+    P, Q = matrices(*Y.shape[-2:])
+    if threshold is None:
+        return _combine(Y, minimise_sure(Y, variance, P, Q), P, Q)
+    return _combine(Y, keep_or_cancel(Y, variance, P, Q, threshold), P, Q)
+
+
+def refine(
+    Y: Array, X: Array, variance: float, matrices: Callable[[int, int], tuple[Array, Array]]
+) -> Estimate:
+    """Step 2: the minimiser of the risk, with the pilot X in place of the truth."""
+    P, Q = matrices(*Y.shape[-2:])
+    return _combine(Y, minimise_risk(X, variance, P, Q), P, Q)
+
+
+def _combine(Y: Array, theta: Array, P: Array, Q: Array) -> Estimate:
+    """P⁻¹(Θ ⊙ (PYQ))Q⁻¹, and a weight n m / |Θ|² that is the same for all patches of the group.
+
+    |Θ|² σ² / (n m) is the mean variance of the noise that is left in a pixel: that of one coefficient
+    at least, since |Θ| may be 0.
+    """
+    n, m = Y.shape[-2:]
+    weight = n * m / np.maximum(squared_norm(theta), 1)
+    return P.mT @ (theta * (P @ Y @ Q)) @ Q.mT, np.repeat(weight[..., None], m, axis=-1)
+
+
+# The kernels.
+
+
+def _parameters(
+    patch_transform: Transform, group_transform: Transform, threshold: float, n: int, m: int
+) -> Array:
+    """The threshold and the matrices: T with zeros up to a whole panel, Q and Q' up to whole vectors."""
+    p = math.isqrt(n)
+    rows, side = -(-p // 8) * 8, -(-m // LANES) * LANES
+    T, Q, inverse = np.zeros((rows, rows)), np.zeros((m, side)), np.zeros((m, side))
+    T[:p, :p] = _checked(patch_transform, p)
+    Q[:, :m] = _checked(group_transform, m).T
+    inverse[:, :m] = Q[:, :m].T
+    return np.concatenate([[threshold], T.ravel(), Q.ravel(), inverse.ravel()])
+
+
+def _checked(transform: Transform, size: int) -> Array:
+    matrix = np.asarray(transform(size), np.float64)
+    if matrix.shape != (size, size) or not np.allclose(matrix @ matrix.T, np.eye(size)):
+        raise ValueError(
+            f"the transform {transform!r} failed; expected an orthonormal matrix of {size} x {size}"
+        )
+    return matrix
+
+
+@part
+def _forward(coefficients, work, Y, p, m, parameters):
+    """coefficients (n x side, one patch a column) = PYQ."""
+    n, side, rows = p * p, padded(m), panels(p)
+    T, Q = parameters[1:], parameters[1 + rows * rows :]
+    row = p * side
+    transposed(coefficients, Y, side, padded(n))
+    for x in range(p):
+        o = x * side
+        product(work, o, row, T, ZERO, rows, ONE, coefficients, o, row, rows, side, p)
+    for y in range(p):  # what a panel writes too much is written again by the next
+        o = y * row
+        product(coefficients, o, side, T, ZERO, rows, ONE, work, o, side, rows, side, p)
+    for o in range(n * side):
+        work[o] = coefficients[o]
+    product(coefficients, ZERO, side, work, ZERO, side, ONE, Q, ZERO, side, panels(n), side, m)
+
+
+@part
+def _backward(denoised, work, coefficients, p, m, parameters):
+    """denoised (one patch a row) = P⁻¹ coefficients Q⁻¹; the coefficients are lost."""
+    n, side, rows = p * p, padded(m), panels(p)
+    T, Q = parameters[1:], parameters[1 + rows * rows + m * side :]
+    row = p * side
+    product(work, ZERO, side, coefficients, ZERO, side, ONE, Q, ZERO, side, panels(n), side, m)
+    for x in range(p):
+        o = x * side
+        product(coefficients, o, row, T, ZERO, ONE, rows, work, o, row, rows, side, p)
+    for y in range(p):
+        o = y * row
+        product(work, o, side, T, ZERO, ONE, rows, coefficients, o, side, rows, side, p)
+    transposed(denoised, work, padded(n), side)
+
+
+@part
+def _width(n):
+    return int(np.sqrt(np.float32(n)) + np.float32(0.5))
+
+
+@part
+def _room(p, m):
+    """Coefficients of a group, with what `product` and `transposed` write beyond them."""
+    return np.zeros(max(panels(p) * p, padded(p * p)) * padded(m), np.float32)
+
+
+@part
+def _weigh(weights, n, m, norm):
+    for j in range(m):
+        weights[j] = np.float32(n * m) / max(norm, np.float32(1))
+
+
+@kernel
+def pilot_kernel(Y, X, denoised, weights, n, m, variance, parameters):
+    """`pilot`, with a threshold of -1 for none."""
+    p, side = _width(n), padded(m)
+    coefficients, work = _room(p, m), _room(p, m)
+    _forward(coefficients, work, Y, p, m, parameters)
+    norm = np.float32(0)
+    if parameters[0] < 0:
+        least = np.float32(1e-8) * variance
+        for i in range(n):
+            for o in range(i * side, i * side + m):
+                theta = 1 - variance / max(coefficients[o] * coefficients[o], least)
+                coefficients[o] *= theta
+                norm += theta * theta
+    else:
+        least = parameters[0] * parameters[0] * variance
+        for i in range(n):
+            for o in range(i * side, i * side + m):
+                theta = np.float32(coefficients[o] * coefficients[o] >= least)
+                coefficients[o] *= theta
+                norm += theta
+    _weigh(weights, n, m, norm)
+    _backward(denoised, work, coefficients, p, m, parameters)
+
+
+@kernel
+def refine_kernel(Y, X, denoised, weights, n, m, variance, parameters):
+    """`refine`."""
+    p, side = _width(n), padded(m)
+    coefficients, work, guide = _room(p, m), _room(p, m), _room(p, m)
+    _forward(guide, work, X, p, m, parameters)
+    _forward(coefficients, work, Y, p, m, parameters)
+    norm = np.float32(0)
+    for o in range(n * side):
+        power = guide[o] * guide[o]
+        theta = power / (variance + power)
+        coefficients[o] *= theta
+        norm += theta * theta
+    _weigh(weights, n, m, norm)
+    _backward(denoised, work, coefficients, p, m, parameters)

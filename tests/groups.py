@@ -1,0 +1,40 @@
+"""Groups of patches, and kernels that run on them."""
+
+import numpy as np
+
+from nlridge.engines.cpu import ESTIMATE
+from nlridge.kernels.compile import compiled
+from nlridge.kernels.simd import LANES
+
+
+def padded(size):
+    return -(-size // LANES) * LANES
+
+
+def group(n, m, rank=6, mean=100.0, sigma=10.0):
+    """A group of similar patches: the truth, of low rank around a mean patch, and a noisy version."""
+    rng = np.random.default_rng(n * m)
+    X = (
+        mean
+        + 30 * rng.normal(size=(n, 1))
+        + rng.normal(size=(n, rank)) @ rng.normal(size=(rank, m)) * 8
+    )
+    return X + sigma * rng.normal(size=(n, m)), X
+
+
+def run_kernel(estimator, Y, X, variance):
+    """What the kernel gives for one group; what pads the patches is not zero, as in an image."""
+    n, m = Y.shape
+    memory = []
+    for matrix in (Y, X):
+        rows = np.zeros((padded(m), padded(n)), np.float32)
+        rows[:m] = 1e3
+        rows[:m, :n] = matrix.T
+        memory.append(np.append(rows.ravel(), np.zeros(LANES, np.float32)))
+    denoised = np.full(padded(m) * padded(n) + LANES, np.nan, np.float32)
+    weights = np.full(padded(m), np.nan, np.float32)
+    parameters = np.array(estimator.parameters(n, m), np.float32)
+    compiled(estimator.kernel, ESTIMATE)(
+        *memory, denoised, weights, n, m, np.float32(variance), parameters
+    )
+    return denoised[: padded(m) * padded(n)].reshape(padded(m), -1)[:m, :n].T, weights[:m]

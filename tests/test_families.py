@@ -1,0 +1,146 @@
+"""Every family: its formulas against the paper, and its kernels against its formulas."""
+
+import math
+
+import numpy as np
+import oracle
+import pytest
+from groups import group, run_kernel
+
+from nlridge.families.bayes import bayes
+from nlridge.families.bm3d import bm3d, dct, haar
+from nlridge.families.ridge import ridge
+
+SIZES = [(1, 1), (4, 9), (9, 5), (49, 18), (25, 60), (49, 80), (64, 16), (100, 33), (81, 120)]
+
+FAMILIES = {
+    "ridge": ridge(),
+    "ridge, low rank": ridge(tolerance=1.0),
+    "bayes": bayes(),
+    "bayes, noisier": bayes(noisier=0.5),
+    "bm3d": bm3d(),
+    "bm3d, sqrt 2": bm3d(threshold=math.sqrt(2)),
+    "bm3d, SURE": bm3d(threshold=None),
+    "bm3d, Haar": bm3d(patch_transform=haar, group_transform=haar),
+}
+STEPS = [(name, step) for name in FAMILIES for step in ("pilot", "refine")]
+WILD = ("bm3d, SURE", "pilot")  # divides by coefficients that may be next to nothing
+TAME = [case for case in STEPS if case != WILD]
+
+
+def estimator_and_group(name, step, n, m, **options):
+    Y, X = group(n, m, **options)
+    return getattr(FAMILIES[name], step), Y, Y if step == "pilot" else X
+
+
+@pytest.mark.parametrize(("n", "m"), SIZES)
+@pytest.mark.parametrize(("name", "step"), TAME)
+def test_kernel_and_formula_agree(name, step, n, m):
+    estimator, Y, X = estimator_and_group(name, step, n, m)
+    denoised, weights = estimator.formula(Y, X, 100.0)
+    fast, fast_weights = run_kernel(estimator, Y, X, 100.0)
+    np.testing.assert_allclose(fast, denoised, atol=0.02)  # of a noise level of 10
+    np.testing.assert_allclose(fast_weights, weights, rtol=2e-3)
+
+
+@pytest.mark.parametrize(("n", "m"), SIZES)
+def test_kernel_and_formula_agree_on_unconstrained_sure(n, m):
+    estimator, Y, X = estimator_and_group(*WILD, n, m)
+    denoised, weights = estimator.formula(Y, X, 100.0)
+    fast, fast_weights = run_kernel(estimator, Y, X, 100.0)
+    np.testing.assert_allclose(fast, denoised, atol=0.02 * np.abs(denoised).max())
+    np.testing.assert_allclose(fast_weights, weights, rtol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("family", "expected"),
+    [
+        (ridge(), oracle.nl_ridge(10.0)),
+        (ridge(noisier=0.5), oracle.nl_ridge(10.0, 0.5)),
+        (bayes(), oracle.nl_bayes(10.0)),
+        (bayes(noisier=0.5), oracle.nl_bayes(10.0, 0.5)),
+        (bm3d(), oracle.bm3d(10.0)),
+        (bm3d(threshold=math.sqrt(2)), oracle.bm3d(10.0, math.sqrt(2))),
+    ],
+)
+@pytest.mark.parametrize(("n", "m"), [(4, 9), (9, 5), (49, 18), (25, 60)])
+def test_formulas_are_those_of_the_paper(family, expected, n, m):
+    Y, X = group(n, m)
+    for estimator, estimate in zip((family.pilot, family.refine), expected, strict=True):
+        denoised, weights = estimator.formula(Y, X, 100.0)
+        denoised_there, weights_there = estimate(Y, X)
+        np.testing.assert_allclose(denoised, denoised_there, atol=1e-6)
+        np.testing.assert_allclose(weights, weights_there, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "step"), STEPS)
+def test_formulas_take_batches(name, step):
+    estimator = getattr(FAMILIES[name], step)
+    groups = [group(25, 12, mean=mean) for mean in (50, 100, 150)]
+    Y, X = (np.stack(part) for part in zip(*groups, strict=True))
+    denoised, weights = estimator.formula(Y, X, 100.0)
+    for k, (y, x) in enumerate(groups):
+        one, one_weights = estimator.formula(y, x, 100.0)
+        np.testing.assert_allclose(denoised[k], one, atol=1e-9)
+        np.testing.assert_allclose(weights[k], one_weights)
+
+
+@pytest.mark.parametrize("mean", [0.0, 100.0, 30000.0])
+@pytest.mark.parametrize("sigma", [1.0, 5.0])
+@pytest.mark.parametrize(("name", "step"), TAME)
+def test_kernels_hold_at_low_noise(name, step, sigma, mean):
+    """Patches much brighter than the noise: where a less careful kernel loses all digits."""
+    m = 18 if step == "pilot" else 90
+    estimator, Y, X = estimator_and_group(name, step, 81, m, mean=mean, sigma=sigma)
+    denoised, _ = estimator.formula(Y, X, sigma**2)
+    fast, _ = run_kernel(estimator, Y, X, sigma**2)
+    error = (fast - fast.mean()) - (denoised - denoised.mean())
+    assert np.sqrt(np.mean(error**2)) < 0.05 * sigma
+    assert abs(fast.mean() - denoised.mean()) < 0.05 * sigma
+
+
+@pytest.mark.parametrize("m", [3, 9, 40, 80])
+@pytest.mark.parametrize("spread", [0.0, 1e-3, 1.0])
+def test_bayes_in_flat_areas(spread, m):
+    """Where C_Y is singular or nearly so, for equal patches or m <= n, the estimate stays tame."""
+    rng = np.random.default_rng(m)
+    Y = 100 + spread * rng.normal(size=(49, m))
+    for run in (lambda e: e.formula(Y, Y, 100.0), lambda e: run_kernel(e, Y, Y, 100.0)):
+        denoised, _ = run(bayes().pilot)
+        assert np.isfinite(denoised).all()
+        # Θ is at least -1/α: what is left of the differences is at most ten times as large.
+        np.testing.assert_allclose(denoised, 100, atol=60 * spread + 1e-3)
+
+
+@pytest.mark.parametrize("transform", [dct, haar])
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 8, 16, 33, 64])
+def test_transforms_are_orthonormal_and_their_first_row_is_the_mean(transform, size):
+    matrix = transform(size)
+    np.testing.assert_allclose(matrix @ matrix.T, np.eye(size), atol=1e-12)
+    np.testing.assert_allclose(matrix[0], 1 / math.sqrt(size))
+
+
+def test_haar_is_the_one_of_the_textbook_at_powers_of_two():
+    r = math.sqrt(0.5)
+    expected = [[0.5, 0.5, 0.5, 0.5], [0.5, 0.5, -0.5, -0.5], [r, -r, 0, 0], [0, 0, r, -r]]
+    np.testing.assert_allclose(haar(4), expected, atol=1e-12)
+
+
+def test_a_transform_that_is_not_orthonormal_is_refused():
+    family = bm3d(group_transform=lambda size: np.ones((size, size)))
+    with pytest.raises(ValueError, match="expected an orthonormal matrix of 16 x 16"):
+        family.pilot.parameters(64, 16)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ridge(noisier=-0.1),
+        lambda: ridge(tolerance=float("nan")),
+        lambda: bayes(noisier=-1),
+        lambda: bm3d(threshold=-2),
+    ],
+)
+def test_negative_parameters_are_refused(call):
+    with pytest.raises(ValueError, match="expected a number that is not negative"):
+        call()
