@@ -2,9 +2,9 @@
 
 import argparse
 
-from . import quality, resources, speed
+from . import quality, resources, speed, sure
 
-MEASUREMENTS = {"quality": quality, "speed": speed, "resources": resources}
+MEASUREMENTS = {"quality": quality, "speed": speed, "resources": resources, "sure": sure}
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
 parser.add_argument(
