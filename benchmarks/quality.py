@@ -1,8 +1,16 @@
-"""PSNR of each recipe on sets of images, and the difference from "nl-ridge"."""
+"""PSNR of each recipe on sets of images, and the difference from the first of them.
+
+Besides the names of recipes, --methods takes "bm3d-1a" and "bm3d-1b", BM3D with the paper's other choices
+of Θ in step 1, and any of them with ":1" behind it for its first step alone.
+"""
+
+import math
+from dataclasses import replace
 
 import numpy as np
 
 import nlridge
+from nlridge.families.bm3d import bm3d, haar
 
 from .images import image_sets, psnr, with_noise
 
@@ -25,13 +33,26 @@ def run(options):
             for seed, _, image in images:
                 noisy = with_noise(image, sigma, seed)
                 for method, values in found.items():
-                    clean = nlridge.denoise(noisy, sigma, method=method, data_range=255)
+                    clean = nlridge.denoise(noisy, sigma, method=_recipe(method, sigma))
                     values.append(psnr(clean, image))
             if options.each:
                 for i, (_, file, _) in enumerate(images):
                     row = "  ".join(f"{method} {values[i]:.2f}" for method, values in found.items())
                     print(f"  {file:12s} {row}")
             print(f"  sigma {sigma:<3g} {_summary(found)}", flush=True)
+
+
+def _recipe(method, sigma):
+    name, _, steps = method.partition(":")
+    if name in _THRESHOLDS:
+        family = bm3d(threshold=_THRESHOLDS[name], group_transform=haar)
+        found = replace(nlridge.recipe("bm3d", sigma), family=family)
+    else:
+        found = nlridge.recipe(name, sigma)
+    return replace(found, second=None) if steps == "1" else found
+
+
+_THRESHOLDS = {"bm3d-1a": None, "bm3d-1b": math.sqrt(2)}
 
 
 def _summary(found):

@@ -93,7 +93,7 @@ def _methods(skip_slow):
         try:
             from bm3d import bm3d
 
-            found["bm3d"] = (bm3d, 2)
+            found["bm3d package"] = (bm3d, 2)
         except ImportError:
-            print("bm3d is not installed")
+            print("the bm3d package is not installed")
     return found

@@ -2,7 +2,12 @@
 
 import ast
 import re
+import subprocess
+import sys
+from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 import nlridge
 
@@ -59,10 +64,28 @@ def test_the_changelog_has_this_version():
     assert re.search(rf"^## {re.escape(nlridge.__version__)}\b", changelog, re.MULTILINE)
 
 
-def test_the_python_of_the_readme_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+@pytest.mark.parametrize("page", ["README.md", "docs/extending.md"])
+def test_the_python_of_the_pages_runs(page, tmp_path):
+    """Block after block, as a reader would: imported from files, so that kernels can be kept."""
+    blocks = re.findall(
+        r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL
+    )
     assert blocks
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), {})
+    program = tmp_path / "page.py"
+    program.write_text("\n".join(blocks), encoding="utf-8")
+    subprocess.run([sys.executable, program], cwd=tmp_path, check=True)
+
+
+def test_the_map_of_the_theory_names_what_exists():
+    """Each test and function that docs/theory.md points to is there."""
+    page = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+    tests = "\n".join(file.read_text(encoding="utf-8") for file in ROOT.glob("tests/*.py"))
+    named = set(re.findall(r"\btest_\w+(?!\.py)\b", page)) - {"test_ridge", "test_theory"}
+    assert len(named) > 20
+    for name in named:
+        assert f"def {name}(" in tests or (ROOT / "tests" / f"{name}.py").exists(), name
+    for family in ("ridge", "bayes", "bm3d"):
+        module = import_module(f"nlridge.families.{family}")
+        for function in ("risk", "sure", "minimise_sure", "minimise_risk"):
+            assert f"`{function}(" in page
+            assert callable(getattr(module, function))

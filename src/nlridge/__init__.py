@@ -4,15 +4,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Recipe", "Step", "__version__", "denoise", "recipe", "recipe_names"]
+__all__ = [
+    "Estimator",
+    "Family",
+    "Recipe",
+    "Step",
+    "__version__",
+    "denoise",
+    "recipe",
+    "recipe_names",
+]
 
 if TYPE_CHECKING:
     from .denoising import denoise
+    from .families import Estimator, Family
     from .recipes import Recipe, Step, recipe, recipe_names
 
 # NumPy, Numba and the kernels are imported when a name is first used.
 _HOMES = {
     "denoise": ".denoising",
+    "Estimator": ".families",
+    "Family": ".families",
     "Recipe": ".recipes",
     "Step": ".recipes",
     "recipe": ".recipes",

@@ -291,6 +291,12 @@ def _denoise_groups_by_formula(
         X = gather_all(guide, row_length, here, patch)
         groups = (group[:, :m, :n].mT.astype(np.float64) for group in (Y, X))
         estimate, weights = formula(*groups, float(variance))
+        expected = (len(here), n, m), (len(here), m)
+        if (np.shape(estimate), np.shape(weights)) != expected:
+            raise ValueError(
+                f"the formula gave arrays of shapes {np.shape(estimate)} and {np.shape(weights)}; "
+                f"expected {expected[0]} and {expected[1]}"
+            )
         denoised = np.zeros_like(Y)
         denoised[:, :m, :n] = estimate.mT
         weights = np.ascontiguousarray(weights, np.float32)

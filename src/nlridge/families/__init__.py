@@ -36,6 +36,19 @@ class Estimator:
         written to. Without a kernel the formula is run, which takes longer.
     parameters
         parameters(n, m) gives the numbers that the kernel takes for groups of m patches of n pixels.
+
+    Examples
+    --------
+    All patches of a group become their mean:
+
+    >>> import numpy as np
+    >>> import nlridge
+    >>> def mean(Y, X, variance):
+    ...     same = np.ones(Y.shape)
+    ...     return Y.mean(axis=-1, keepdims=True) * same, same[..., 0, :]
+    >>> denoised, weights = nlridge.Estimator(mean).formula(np.array([[1.0, 3.0]]), None, 1.0)
+    >>> denoised
+    array([[2., 2.]])
     """
 
     formula: Callable[..., Estimate]
@@ -48,6 +61,21 @@ class Family:
     """A family f_Θ: how Θ is found in the first step (from SURE) and in the second (from the pilot).
 
     A family without a second step denoises in one.
+
+    Examples
+    --------
+    A family of one's own, without a kernel and with one step:
+
+    >>> import numpy as np
+    >>> import nlridge
+    >>> def mean(Y, X, variance):
+    ...     same = np.ones(Y.shape)
+    ...     return Y.mean(axis=-1, keepdims=True) * same, same[..., 0, :]
+    >>> family = nlridge.Family("mean", nlridge.Estimator(mean))
+    >>> recipe = nlridge.Recipe(family, nlridge.Step(patch_size=5, group_size=16))
+    >>> noise = np.random.default_rng(0).normal(0, 10, (40, 40))
+    >>> bool(np.std(nlridge.denoise(noise, sigma=10, method=recipe)) < 5)
+    True
     """
 
     name: str

@@ -41,13 +41,13 @@ def bayes(*, noisier: float = 0.1) -> Family:
 
 
 def risk(X: Array, theta: Array, beta: Array, variance: float) -> Array:
-    """E|f(Y) - X|² = |ΘX + βu' - X|² + m σ² |Θ|², the quadratic risk."""
+    """E|f(Y) - X|² = |ΘX + βu' - X|² + m σ² |Θ|², the quadratic risk (Proposition 6.7)."""
     m = X.shape[-1]
     return squared_norm(theta @ X + beta[..., None] - X) + m * variance * squared_norm(theta)
 
 
 def sure(Y: Array, theta: Array, beta: Array, variance: float, noisier: float = 0.0) -> Array:
-    """Stein's unbiased estimate of the risk, |ΘY + βu' - Y|² + 2 m σ² tr Θ - n m σ².
+    """Stein's unbiased estimate of the risk, |ΘY + βu' - Y|² + 2 m σ² tr Θ - n m σ² (Proposition 6.5).
 
     With α = `noisier` > 0, of the risk for noise of variance (1 + α) σ²: what is added to Y in
     thought is averaged out, which leaves α m σ² |Θ - I|² of it.
@@ -62,7 +62,7 @@ def sure(Y: Array, theta: Array, beta: Array, variance: float, noisier: float = 
 
 
 def minimise_sure(Y: Array, variance: float, noisier: float = 0.0) -> tuple[Array, Array]:
-    """Θ = (C_Y - σ² I)(C_Y + α σ² I)⁻¹ and β = (I - Θ) μ_Y, with α = `noisier`."""
+    """Θ = (C_Y - σ² I)(C_Y + α σ² I)⁻¹ and β = (I - Θ) μ_Y, with α = `noisier` (Proposition 6.6)."""
     mean, C = _moments(Y)
     identity = np.eye(Y.shape[-2])
     inverse = np.linalg.inv(C + noisier * variance * identity)
@@ -71,7 +71,7 @@ def minimise_sure(Y: Array, variance: float, noisier: float = 0.0) -> tuple[Arra
 
 
 def minimise_risk(X: Array, variance: float) -> tuple[Array, Array]:
-    """Θ = C_X (C_X + σ² I)⁻¹ and β = (I - Θ) μ_X."""
+    """Θ = C_X (C_X + σ² I)⁻¹ and β = (I - Θ) μ_X (Proposition 6.7)."""
     mean, C = _moments(X)
     identity = np.eye(X.shape[-2])
     theta = np.linalg.solve(C + variance * identity, C)

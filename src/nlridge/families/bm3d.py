@@ -88,30 +88,33 @@ def transforms(
 
 
 def risk(X: Array, theta: Array, variance: float, P: Array, Q: Array) -> Array:
-    """E|f(Y) - X|² = |Θ ⊙ PXQ - PXQ|² + σ² |Θ|², the quadratic risk."""
+    """E|f(Y) - X|² = |Θ ⊙ PXQ - PXQ|² + σ² |Θ|², the quadratic risk (Proposition 6.10)."""
     coefficients = P @ X @ Q
     return squared_norm(theta * coefficients - coefficients) + variance * squared_norm(theta)
 
 
 def sure(Y: Array, theta: Array, variance: float, P: Array, Q: Array) -> Array:
-    """Stein's unbiased estimate of the risk, |f(Y) - Y|² + 2 σ² <Θ, U> - n m σ²."""
+    """Stein's unbiased estimate of the risk, |f(Y) - Y|² + 2 σ² <Θ, U> - n m σ² (Proposition 6.8)."""
     n, m = Y.shape[-2:]
     denoised, _ = _combine(Y, theta, P, Q)
     return squared_norm(denoised - Y) + variance * (2 * theta.sum(axis=(-2, -1)) - n * m)
 
 
 def minimise_sure(Y: Array, variance: float, P: Array, Q: Array) -> Array:
-    """Θ = 1 - σ² / (PYQ)².  Coefficients below 1e-4 σ count as that: an exact zero would give infinity."""
+    """Θ̂₁ₐ = 1 - σ² / (PYQ)² (Proposition 6.9).
+
+    Coefficients below 1e-4 σ count as that: an exact zero would give infinity.
+    """
     return 1 - variance / np.maximum((P @ Y @ Q) ** 2, 1e-8 * variance)
 
 
 def keep_or_cancel(Y: Array, variance: float, P: Array, Q: Array, threshold: float) -> Array:
-    """Θ = 1(|PYQ| ≥ threshold x σ): among zeros and ones, √2 minimises SURE."""
+    """Θ = 1(|PYQ| ≥ threshold x σ): among zeros and ones, √2 minimises SURE (6.9)."""
     return np.where(np.abs(P @ Y @ Q) >= threshold * np.sqrt(variance), 1.0, 0.0)
 
 
 def minimise_risk(X: Array, variance: float, P: Array, Q: Array) -> Array:
-    """Θ = (PXQ)² / (σ² + (PXQ)²), Wiener's filter."""
+    """Θ = (PXQ)² / (σ² + (PXQ)²), Wiener's filter (Proposition 6.10)."""
     power = (P @ X @ Q) ** 2
     return power / (variance + power)
 
@@ -180,15 +183,13 @@ def _forward(coefficients, work, Y, p, m, parameters):
     n, side, rows = p * p, padded(m), panels(p)
     T, Q = parameters[1:], parameters[1 + rows * rows :]
     row = p * side
-    transposed(coefficients, Y, side, padded(n))
+    transposed(work, Y, side, padded(n))
     for x in range(p):
         o = x * side
-        product(work, o, row, T, ZERO, rows, ONE, coefficients, o, row, rows, side, p)
+        product(coefficients, o, row, T, ZERO, rows, ONE, work, o, row, rows, side, p)
     for y in range(p):  # what a panel writes too much is written again by the next
         o = y * row
-        product(coefficients, o, side, T, ZERO, rows, ONE, work, o, side, rows, side, p)
-    for o in range(n * side):
-        work[o] = coefficients[o]
+        product(work, o, side, T, ZERO, rows, ONE, coefficients, o, side, rows, side, p)
     product(coefficients, ZERO, side, work, ZERO, side, ONE, Q, ZERO, side, panels(n), side, m)
 
 

@@ -1,1 +1,6 @@
-"""What the compiled kernels are built from: the compiler's settings, SIMD vectors, small matrices."""
+"""What kernels are built from: how they are compiled, SIMD vectors, and small matrices."""
+
+from .compile import kernel, part
+from .linalg import padded
+
+__all__ = ["kernel", "padded", "part"]

@@ -39,8 +39,12 @@ def compiled(function: F, signature: Any) -> F:
     Such a kernel can be passed to another kernel, or take one as an argument, without either being
     compiled again for the other.
     """
+    if not hasattr(function, "overloads"):
+        raise TypeError(
+            f"kernel is {function!r}; expected a function with the decorator nlridge.kernels.kernel"
+        )
     with _lock:
-        if signature.args not in function.overloads:  # type: ignore[attr-defined]
+        if signature.args not in function.overloads:
             function.compile(signature)  # type: ignore[attr-defined]
             function.disable_compile()  # type: ignore[attr-defined]
     return function

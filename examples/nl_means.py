@@ -1,0 +1,100 @@
+"""NL-means as a family of one's own: two small functions outside the package.
+
+    python examples/nl_means.py    time it, with and without its kernel
+
+NL-means averages patches with weights from their similarity.  That is f_Θ(Y) = YΘ, like NL-Ridge, with a
+Θ that is not the minimiser of anything; there is one step only.
+"""
+
+import time
+from functools import partial
+
+import numpy as np
+
+import nlridge
+from nlridge.kernels import kernel, padded
+
+
+def nl_means(bandwidth=0.7):
+    """The family: a patch counts e^-1 as much if it is `bandwidth` x sigma farther away than noise explains."""
+    return nlridge.Family(
+        "nl-means",
+        nlridge.Estimator(
+            formula=partial(average, bandwidth=bandwidth),
+            kernel=average_kernel,
+            parameters=lambda n, m: [bandwidth],
+        ),
+    )
+
+
+def average(Y, X, variance, bandwidth):
+    """Θ_kj ~ exp(-max(d_kj² - 2 σ², 0) / (h σ)²), where d_kj² is the mean squared difference of two patches."""
+    n = Y.shape[-2]
+    squares = np.sum(Y**2, axis=-2)
+    distances = (squares[..., :, None] + squares[..., None, :] - 2 * Y.mT @ Y) / n
+    excess = np.maximum(distances - 2 * variance, 0)
+    theta = np.exp(-excess / (bandwidth**2 * variance))
+    theta /= theta.sum(axis=-2, keepdims=True)
+    return Y @ theta, 1 / np.sum(theta**2, axis=-2)
+
+
+@kernel
+def average_kernel(Y, X, denoised, weights, n, m, variance, parameters):
+    """The same for one group: patch j is Y[j * size : j * size + n]."""
+    size = padded(n)
+    scale = 1 / (parameters[0] * parameters[0] * variance)
+    theta = np.empty(m, np.float32)
+    for j in range(m):
+        total = np.float32(0)
+        for k in range(m):
+            distance = np.float32(0)
+            for i in range(n):
+                difference = Y[j * size + i] - Y[k * size + i]
+                distance += difference * difference
+            theta[k] = np.exp(-scale * max(distance / np.float32(n) - 2 * variance, np.float32(0)))
+            total += theta[k]
+        squares = np.float32(0)
+        for i in range(n):
+            denoised[j * size + i] = 0
+        for k in range(m):
+            share = theta[k] / total
+            squares += share * share
+            for i in range(n):
+                denoised[j * size + i] += share * Y[k * size + i]
+        weights[j] = 1 / squares
+
+
+SETTINGS = nlridge.Step(patch_size=7, group_size=32, stride=4, window=21)
+
+
+def main():
+    from skimage import data
+    from skimage.restoration import denoise_nl_means
+
+    truth = data.camera().astype(np.float32)
+    sigma = 25.0
+    noisy = truth + np.random.default_rng(0).normal(0, sigma, truth.shape).astype(np.float32)
+    family = nl_means()
+    plain = nlridge.Family("nl-means", nlridge.Estimator(family.pilot.formula))
+    methods = {
+        "as a family, compiled": lambda: nlridge.denoise(
+            noisy, sigma, method=nlridge.Recipe(family, SETTINGS)
+        ),
+        "as a family, formula only": lambda: nlridge.denoise(
+            noisy, sigma, method=nlridge.Recipe(plain, SETTINGS)
+        ),
+        "scikit-image": lambda: denoise_nl_means(noisy, 7, 10, h=0.6 * sigma, sigma=sigma),
+    }
+    nlridge.denoise(noisy[:64, :64], sigma, method=nlridge.Recipe(family, SETTINGS))  # compile
+    nlridge.denoise(noisy[:64, :64], sigma, method=nlridge.Recipe(plain, SETTINGS))
+    print(f"NL-means, {truth.shape[0]} x {truth.shape[1]}, sigma {sigma:g}")
+    for name, method in methods.items():
+        start = time.perf_counter()
+        clean = method()
+        seconds = time.perf_counter() - start
+        error = np.mean((np.clip(clean, 0, 255) - truth) ** 2)
+        print(f"  {name:26s} {seconds:7.3f} s {10 * np.log10(255**2 / error):7.2f} dB")
+
+
+if __name__ == "__main__":
+    main()

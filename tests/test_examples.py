@@ -1,0 +1,75 @@
+"""The examples, used as their readers would: a family that is not part of the package."""
+
+import time
+
+import numpy as np
+import pytest
+from examples import nl_means
+from groups import group, run_kernel
+from skimage import data
+
+import nlridge
+
+
+def recipe(with_kernel=True):
+    family = nl_means.nl_means()
+    if not with_kernel:
+        family = nlridge.Family("nl-means", nlridge.Estimator(family.pilot.formula))
+    return nlridge.Recipe(family, nl_means.SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def photograph():
+    clean = data.camera()[40:296, 40:296].astype(np.float64)
+    return clean, clean + np.random.default_rng(0).normal(0, 20, clean.shape)
+
+
+@pytest.mark.parametrize(("n", "m"), [(9, 5), (49, 32), (25, 17)])
+def test_nl_means_kernel_and_formula_agree(n, m):
+    Y, _ = group(n, m, mean=0)
+    estimator = nl_means.nl_means().pilot
+    denoised, weights = estimator.formula(Y, Y, 100.0)
+    fast, fast_weights = run_kernel(estimator, Y, Y, 100.0)
+    np.testing.assert_allclose(fast, denoised, atol=1e-3)
+    np.testing.assert_allclose(fast_weights, weights, rtol=1e-3)
+
+
+def test_nl_means_is_a_denoiser_in_one_step(photograph):
+    clean, noisy = photograph
+    result = nlridge.denoise(noisy, 20, method=recipe())
+    assert np.std(result - clean) < 0.4 * 20
+    slow = nlridge.denoise(noisy[:80, :90], 20, method=recipe(with_kernel=False))
+    np.testing.assert_allclose(
+        nlridge.denoise(noisy[:80, :90], 20, method=recipe()), slow, atol=0.01
+    )
+
+
+def test_a_kernel_from_outside_runs_at_compiled_speed(photograph):
+    _, noisy = photograph
+    seconds = {}
+    for with_kernel in (True, False):
+        chosen = recipe(with_kernel)
+        nlridge.denoise(noisy[:64, :64], 20, method=chosen)
+        start = time.perf_counter()
+        nlridge.denoise(noisy, 20, method=chosen)
+        seconds[with_kernel] = time.perf_counter() - start
+    assert seconds[True] < 0.5 * seconds[False]
+
+
+def test_a_formula_that_gives_the_wrong_shapes_is_told_so():
+    def formula(Y, X, variance):
+        return Y, np.ones(Y.shape)
+
+    family = nlridge.Family("wrong", nlridge.Estimator(formula))
+    with pytest.raises(ValueError, match=r"the formula gave arrays of shapes .*; expected .*"):
+        nlridge.denoise(
+            np.zeros((20, 20)), 1, method=nlridge.Recipe(family, nlridge.Step(4, 5, 4, 9))
+        )
+
+
+def test_a_kernel_that_is_not_compiled_is_told_so():
+    family = nlridge.Family("plain", nlridge.Estimator(lambda Y, X, v: (Y, Y), lambda *a: None))
+    with pytest.raises(TypeError, match=r"expected a function with the decorator nlridge\.kernels"):
+        nlridge.denoise(
+            np.zeros((20, 20)), 1, method=nlridge.Recipe(family, nlridge.Step(4, 5, 4, 9))
+        )
