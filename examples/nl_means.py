@@ -43,25 +43,28 @@ def average_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     """The same for one group: patch j is Y[j * size : j * size + n]."""
     size = padded(n)
     scale = 1 / (parameters[0] * parameters[0] * variance)
-    theta = np.empty(m, np.float32)
+    theta = np.empty(m * m, np.float32)
     for j in range(m):
-        total = np.float32(0)
-        for k in range(m):
+        for k in range(j + 1):
             distance = np.float32(0)
             for i in range(n):
                 difference = Y[j * size + i] - Y[k * size + i]
                 distance += difference * difference
-            theta[k] = np.exp(-scale * max(distance / np.float32(n) - 2 * variance, np.float32(0)))
-            total += theta[k]
-        squares = np.float32(0)
+            excess = max(distance / np.float32(n) - 2 * variance, np.float32(0))
+            theta[j * m + k] = theta[k * m + j] = np.exp(-scale * excess)
+    for j in range(m):
+        total = squares = np.float32(0)
         for i in range(n):
             denoised[j * size + i] = 0
         for k in range(m):
-            share = theta[k] / total
+            share = theta[j * m + k]
+            total += share
             squares += share * share
             for i in range(n):
                 denoised[j * size + i] += share * Y[k * size + i]
-        weights[j] = 1 / squares
+        for i in range(n):
+            denoised[j * size + i] /= total
+        weights[j] = total * total / squares
 
 
 SETTINGS = nlridge.Step(patch_size=7, group_size=32, stride=4, window=21)
