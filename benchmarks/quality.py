@@ -21,7 +21,11 @@ def add_arguments(parser):
         "--part", help="a slice of each set, such as 1::2 for the even-numbered files"
     )
     parser.add_argument("--sigma", type=float, nargs="+", default=[5, 15, 25, 35, 50])
-    parser.add_argument("--methods", nargs="+", default=["nl-ridge", "standard", "fast"])
+    parser.add_argument(
+        "--methods",
+        nargs="+",
+        default=sorted(nlridge.recipe_names(), key=lambda name: name != "nl-ridge"),
+    )
     parser.add_argument("--each", action="store_true", help="a line for each image")
 
 

@@ -16,7 +16,7 @@ from nlridge.kernels import kernel, padded
 
 
 def nl_means(bandwidth=0.7):
-    """The family: a patch counts e^-1 as much if it is `bandwidth` x sigma farther away than noise explains."""
+    """The family: a patch counts e^-1 as much where d² is (bandwidth σ)² more than the 2σ² of noise."""
     return nlridge.Family(
         "nl-means",
         nlridge.Estimator(

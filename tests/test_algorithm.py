@@ -189,7 +189,10 @@ def test_a_constant_passes_through_ours():
 def test_constant_images_stay_constant(method, value):
     """However bright compared with the noise; shrinkage is within the published formula."""
     image = np.full((50, 70), value)
-    np.testing.assert_allclose(denoise(image, 10, method=method, data_range=255), value, rtol=2e-4)
+    result = denoise(image, 10, method=method, data_range=255)
+    np.testing.assert_allclose(result, value, rtol=2e-4)
+    if method != "nl-ridge" and abs(value) <= 60000:  # which shrinks a little by its formula
+        np.testing.assert_allclose(result, value, atol=0.1)  # of a sigma of 10
 
 
 @pytest.mark.parametrize("method", nlridge.recipe_names())

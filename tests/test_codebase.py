@@ -89,3 +89,7 @@ def test_the_map_of_the_theory_names_what_exists():
         for function in ("risk", "sure", "minimise_sure", "minimise_risk"):
             assert f"`{function}(" in page
             assert callable(getattr(module, function))
+    for home, name in re.findall(r"`(ridge|bayes|bm3d|framework)\.(\w+)[`(]", page):
+        if name != "py":
+            package = "nlridge" if home == "framework" else "nlridge.families"
+            assert callable(getattr(import_module(f"{package}.{home}"), name))

@@ -112,6 +112,16 @@ def test_bayes_in_flat_areas(spread, m):
         np.testing.assert_allclose(denoised, 100, atol=60 * spread + 1e-3)
 
 
+@pytest.mark.parametrize("family", [ridge(noisier=0), bayes(noisier=0)])
+@pytest.mark.parametrize("m", [5, 60])
+def test_the_plain_formula_is_finite_in_flat_areas_too(family, m):
+    Y = np.full((25, m), 100.0)
+    denoised, weights = family.pilot.formula(Y, Y, 100.0)
+    fast, fast_weights = run_kernel(family.pilot, Y, Y, 100.0)
+    for values in (denoised, weights, fast, fast_weights):
+        assert np.isfinite(values).all()
+
+
 @pytest.mark.parametrize("transform", [dct, haar])
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 8, 16, 33, 64])
 def test_transforms_are_orthonormal_and_their_first_row_is_the_mean(transform, size):
@@ -130,6 +140,8 @@ def test_a_transform_that_is_not_orthonormal_is_refused():
     family = bm3d(group_transform=lambda size: np.ones((size, size)))
     with pytest.raises(ValueError, match="expected an orthonormal matrix of 16 x 16"):
         family.pilot.parameters(64, 16)
+    with pytest.raises(ValueError, match="expected an orthonormal matrix of 16 x 16"):
+        family.pilot.formula(np.zeros((64, 16)), None, 1.0)
 
 
 @pytest.mark.parametrize(

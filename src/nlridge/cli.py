@@ -27,7 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=float,
         help="standard deviation of the noise, in the image's units (default for the sample: 25)",
     )
-    demo.add_argument("--method", default="standard", help="fast, standard (default) or nl-ridge")
+    demo.add_argument(
+        "--method", default="standard", help="fast, standard (default), nl-ridge, nl-bayes or bm3d"
+    )
     demo.add_argument(
         "--output", default="demo.png", help="the side-by-side picture (default: %(default)s)"
     )

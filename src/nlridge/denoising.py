@@ -41,7 +41,7 @@ def denoise(
         "nl-bayes" and "bm3d" are the published algorithms. A `Recipe` sets everything by hand.
     data_range : float, optional
         The range of the image's values, by which patch and group sizes are chosen: 255 sigma /
-        data_range is looked up in the paper's Table 1. By default 255 for uint8, and otherwise the
+        data_range is looked up in the method's table of settings. By default 255 for uint8, and otherwise the
         range of the means of blocks of 8 x 8 pixels (fewer in a small image) without the extreme
         .1 % at either end.
     workers : int, optional

@@ -291,10 +291,11 @@ def _denoise_groups_by_formula(
         X = gather_all(guide, row_length, here, patch)
         groups = (group[:, :m, :n].mT.astype(np.float64) for group in (Y, X))
         estimate, weights = formula(*groups, float(variance))
+        estimate, weights = np.asarray(estimate), np.asarray(weights)
         expected = (len(here), n, m), (len(here), m)
-        if (np.shape(estimate), np.shape(weights)) != expected:
+        if (estimate.shape, weights.shape) != expected:
             raise ValueError(
-                f"the formula gave arrays of shapes {np.shape(estimate)} and {np.shape(weights)}; "
+                f"the formula gave arrays of shapes {estimate.shape} and {weights.shape}; "
                 f"expected {expected[0]} and {expected[1]}"
             )
         denoised = np.zeros_like(Y)

@@ -28,12 +28,13 @@ class Estimator:
     formula
         formula(Y, X, variance) takes noisy groups Y and guide groups X, arrays of shape (..., n, m)
         whose columns are patches, and the variance of the noise. It gives the denoised groups and
-        the weight of each patch, of shape (..., m).
+        the weight of each patch, of shape (..., m), which must be positive.
     kernel
         The same for one group in compiled form, with the signature
         kernel(Y, X, denoised, weights, n, m, variance, parameters). Groups are as
         `nlridge.patches.groups` lays them out; Y and X may be the same array, and neither may be
-        written to. Without a kernel the formula is run, which takes longer.
+        written to. Of `denoised` the first n numbers of each patch count; what is written beyond them,
+        if anything, must be finite. Without a kernel the formula is run, which takes longer.
     parameters
         parameters(n, m) gives the numbers that the kernel takes for groups of m patches of n pixels.
 
@@ -86,6 +87,12 @@ class Family:
 def squared_norm(matrix: Array) -> Array:
     """|A|², the squared Frobenius norm of each matrix."""
     return np.sum(matrix**2, axis=(-2, -1))
+
+
+def conditioned(noisier: float) -> float:
+    """The share of noise that step 1 adds in thought: at least 1e-4, or flat areas had no solution."""
+    expect_not_negative("noisier", noisier)
+    return max(noisier, 1e-4)
 
 
 def expect_not_negative(name: str, value: float) -> None:

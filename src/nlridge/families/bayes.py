@@ -17,7 +17,7 @@ from ..kernels.linalg import (
     product,
 )
 from ..kernels.simd import LANES, load, splat, store
-from . import Array, Estimate, Estimator, Family, expect_not_negative, squared_norm
+from . import Array, Estimate, Estimator, Family, conditioned, squared_norm
 
 
 def bayes(*, noisier: float = 0.1) -> Family:
@@ -27,9 +27,10 @@ def bayes(*, noisier: float = 0.1) -> Family:
     ----------
     noisier
         Step 1 minimises the risk as if noise of this share of the variance had been added, which
-        keeps Θ well conditioned in flat areas; 0 is the paper's formula.
+        keeps Θ well conditioned in flat areas; 0 is the paper's formula, but for 1e-4 that are always
+        added.
     """
-    expect_not_negative("noisier", noisier)
+    noisier = conditioned(noisier)
     first = Estimator(
         partial(pilot, noisier=noisier), bayes_kernel, lambda n, m: (noisier, 1 + noisier)
     )

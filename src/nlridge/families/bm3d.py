@@ -56,7 +56,8 @@ def bm3d(
         minimised without a constraint on Θ (Θ̂₁ₐ, which is of theoretical interest only).
     patch_transform, group_transform
         Functions that give an orthonormal matrix of a size, whose rows are the basis. The first is
-        applied to the rows and to the columns of a patch, the second along the group.
+        applied to the rows and to the columns of a patch, the second along the group, whose size may
+        be any up to the group size where an image or a window is small.
     """
     if threshold is not None:
         expect_not_negative("threshold", threshold)
@@ -83,8 +84,17 @@ def transforms(
     n: int, m: int, patch_transform: Transform = dct, group_transform: Transform = dct
 ) -> tuple[Array, Array]:
     """P, which transforms a patch of n pixels in two dimensions, and Q, which transforms m patches."""
-    rows = patch_transform(math.isqrt(n))
-    return np.kron(rows, rows), group_transform(m).T
+    rows = _checked(patch_transform, math.isqrt(n))
+    return np.kron(rows, rows), _checked(group_transform, m).T
+
+
+def _checked(transform: Transform, size: int) -> Array:
+    matrix = np.asarray(transform(size), np.float64)
+    if matrix.shape != (size, size) or not np.allclose(matrix @ matrix.T, np.eye(size)):
+        raise ValueError(
+            f"the transform {transform!r} failed; expected an orthonormal matrix of {size} x {size}"
+        )
+    return matrix
 
 
 def risk(X: Array, theta: Array, variance: float, P: Array, Q: Array) -> Array:
@@ -166,15 +176,6 @@ def _parameters(
     Q[:, :m] = _checked(group_transform, m).T
     inverse[:, :m] = Q[:, :m].T
     return np.concatenate([[threshold], T.ravel(), Q.ravel(), inverse.ravel()])
-
-
-def _checked(transform: Transform, size: int) -> Array:
-    matrix = np.asarray(transform(size), np.float64)
-    if matrix.shape != (size, size) or not np.allclose(matrix @ matrix.T, np.eye(size)):
-        raise ValueError(
-            f"the transform {transform!r} failed; expected an orthonormal matrix of {size} x {size}"
-        )
-    return matrix
 
 
 @part

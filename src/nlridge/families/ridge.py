@@ -32,7 +32,7 @@ from ..kernels.simd import (
     total,
     transpose_difference,
 )
-from . import Array, Estimate, Estimator, Family, expect_not_negative, squared_norm
+from . import Array, Estimate, Estimator, Family, conditioned, expect_not_negative, squared_norm
 
 
 def ridge(*, noisier: float = 0.05, tolerance: float = 0.0) -> Family:
@@ -42,12 +42,12 @@ def ridge(*, noisier: float = 0.05, tolerance: float = 0.0) -> Family:
     ----------
     noisier
         Step 1 minimises the risk as if noise of this share of the variance had been added, which
-        keeps Θ well conditioned; 0 is the paper's formula.
+        keeps Θ well conditioned; 0 is the paper's formula, but for 1e-4 that are always added.
     tolerance
         Step 2 works around the mean patch and approximates the Gram matrix of the pilot by one of
         low rank, to within this multiple of the noise in a patch; 0 is the paper's formula.
     """
-    expect_not_negative("noisier", noisier)
+    noisier = conditioned(noisier)
     expect_not_negative("tolerance", tolerance)
     first = Estimator(
         partial(pilot, noisier=noisier), ridge_kernel, lambda n, m: (noisier, 1 + noisier)

@@ -1,5 +1,6 @@
 """How kernels are compiled: the decorators that they carry, and what is said about it."""
 
+import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -20,6 +21,10 @@ def kernel(function: F) -> F:
     Kernels release the GIL, trust their arguments, and must not see NaN (fastmath).  They are few,
     and written with loops rather than array expressions, since a user waits for each to be compiled.
     """
+    if not os.path.exists(
+        function.__code__.co_filename
+    ):  # typed in somewhere: there is nothing to keep
+        return numba.njit(**_OPTIONS)(function)
     try:
         dispatcher = numba.njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:  # Numba found no folder that it may write its cache to
