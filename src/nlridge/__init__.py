@@ -7,10 +7,14 @@ __version__ = "0.1.0"
 __all__ = [
     "Estimator",
     "Family",
+    "Gaussian",
+    "PoissonGaussian",
     "Recipe",
     "Step",
     "__version__",
     "denoise",
+    "estimate_noise",
+    "estimate_sigma",
     "recipe",
     "recipe_names",
 ]
@@ -18,6 +22,9 @@ __all__ = [
 if TYPE_CHECKING:
     from .denoising import denoise
     from .families import Estimator, Family
+    from .noise.estimation import estimate_noise, estimate_sigma
+    from .noise.gaussian import Gaussian
+    from .noise.poisson import PoissonGaussian
     from .recipes import Recipe, Step, recipe, recipe_names
 
 # NumPy, Numba and the kernels are imported when a name is first used.
@@ -25,6 +32,10 @@ _HOMES = {
     "denoise": ".denoising",
     "Estimator": ".families",
     "Family": ".families",
+    "Gaussian": ".noise.gaussian",
+    "PoissonGaussian": ".noise.poisson",
+    "estimate_noise": ".noise.estimation",
+    "estimate_sigma": ".noise.estimation",
     "Recipe": ".recipes",
     "Step": ".recipes",
     "recipe": ".recipes",

@@ -1,0 +1,256 @@
+"""Finding out what the noise of an image is, from the image alone."""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import Array, Noise
+from .gaussian import Gaussian
+from .poisson import PoissonGaussian
+
+# White noise by the principal components of weakly textured patches: see `estimate_sigma`.
+_PATCH = 7
+_EDGES = 4 * _PATCH * (_PATCH - 1)  # mean energy of differences in a patch of noise of variance 1
+_LEAST = 3  # how many of the smallest eigenvalues are averaged
+_WIDE = 1.6  # patches of up to this multiple of the mean energy are taken to be noise
+# The energy below which patches are taken, in multiples of the mean for pure noise, and what that leaves
+# of the smallest eigenvalues; by simulation (tests/test_noise.py repeats it).
+_ENERGIES = (0.98, 1.10, 1.24, 1.41, 1.63, 1.91, 2.6)
+_SHRINKAGE = (0.74, 0.82, 0.89, 0.95, 0.985, 0.995, 1.0)
+_TEXTURE = 0.99  # what is left of texture in the smallest eigenvalues; on the odd images of BSD68
+_MOST = 120_000  # patches that are looked at
+
+
+def estimate_sigma(image: npt.ArrayLike, *, mask: npt.ArrayLike | None = None) -> float:
+    """The standard deviation of white Gaussian noise in a gray image, found from the image alone.
+
+    Parameters
+    ----------
+    image : array_like of shape (height, width)
+        The noisy image. Pixels that are NaN do not count.
+    mask : array_like of bool of the same shape, optional
+        True for pixels that do not count.
+
+    Returns
+    -------
+    float
+        The estimate, in the image's own units; near 0 for an image without noise.
+
+    Notes
+    -----
+    Patches with little texture are noise in all directions but a few, so that the smallest eigenvalues
+    of their covariance matrix are the variance of the noise [1]_. Here patches are taken in the order
+    of the energy of their differences, until that energy is as high as in a patch of pure noise. What
+    the choice of calm patches and their limited number take from the eigenvalues is known for pure
+    noise, and made good. Saturated pixels (the extreme values, where they are many) do not count.
+
+    Takes some hundredths of a second whatever the size of the image, beyond one pass over its pixels.
+
+    References
+    ----------
+    .. [1] X. Liu, M. Tanaka and M. Okutomi, "Single-image noise level estimation for blind denoising",
+       IEEE Transactions on Image Processing 22(12), 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nlridge
+    >>> image = np.tile(np.linspace(0, 200, 128), (128, 1))
+    >>> noisy = image + np.random.default_rng(0).normal(0, 8, image.shape)
+    >>> bool(abs(nlridge.estimate_sigma(noisy) - 8) < 0.5)
+    True
+    """
+    pixels, missing = _prepared(image, mask)
+    values, _, scale = _normalised(pixels, missing)
+    patches = _calm_patches_first(values, missing)
+    if patches is None:
+        return scale * _from_differences(values, missing)
+    return scale * _TEXTURE * math.sqrt(_smallest_variance(values, *patches))
+
+
+def _prepared(
+    image: npt.ArrayLike, mask: npt.ArrayLike | None
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """The pixels, and which of them do not count: NaN, masked or saturated."""
+    pixels = np.asarray(image)
+    if pixels.dtype.kind not in "uif":
+        raise TypeError(f"image has dtype {pixels.dtype}; expected integers or floats")
+    if pixels.ndim != 2 or pixels.size == 0:
+        raise ValueError(f"image has shape {pixels.shape}; expected (height, width), not empty")
+    pixels = pixels.astype(np.float64)
+    missing = ~np.isfinite(pixels)
+    if mask is not None:
+        missing |= np.asarray(mask, bool)
+    if missing.all():
+        raise ValueError("image has no pixel that counts; expected at least one")
+    levels, counts = np.unique(pixels[~missing], return_counts=True)
+    for extreme, next_to_it in ((0, 1), (-1, -2)):
+        # Where values were cut off, the last of them stands for many; a count of 0 photons does not.
+        enough = len(levels) > 2 and counts[extreme] > 0.001 * pixels.size
+        if enough and counts[extreme] > 10 * counts[next_to_it]:
+            missing |= pixels == levels[extreme]
+    return pixels, missing
+
+
+def _normalised(
+    pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.float32], float, float]:
+    """Values around 0 and near 1, where float32 is at its best, and what was taken from them."""
+    mean, scale = float(np.mean(pixels[~missing])), float(np.std(pixels[~missing]))
+    values = np.where(missing, 0, (pixels - mean) / (scale or 1.0)).astype(np.float32)
+    return values, mean, scale
+
+
+def _from_differences(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> float:
+    """For images too small for patches: the median of second differences, which texture inflates."""
+    found = []
+    for a, gone in ((values, missing), (values.T, missing.T)):
+        if len(a) > 2:
+            seen = ~(gone[2:] | gone[1:-1] | gone[:-2])
+            found.append(np.abs(a[2:] - 2 * a[1:-1] + a[:-2])[seen] / math.sqrt(6))
+    together = np.concatenate([*found, np.empty(0)])
+    return float(np.median(together)) / 0.6745 if together.size else 0.0
+
+
+def _calm_patches_first(
+    values: npt.NDArray[np.float32], missing: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.intp], Array] | None:
+    """The corners of patches (as flat indices), those with the least energy first, and the energies."""
+    if min(values.shape) < 2 * _PATCH:
+        return None
+    across, down = np.diff(values, axis=1) ** 2, np.diff(values, axis=0) ** 2
+    energy = _sums(across, _PATCH, _PATCH - 1) + _sums(down, _PATCH - 1, _PATCH)
+    whole = np.flatnonzero(_sums(missing, _PATCH, _PATCH).ravel() < 0.5)
+    if len(whole) < 4 * _PATCH**2:
+        return None
+    whole = whole[:: -(-len(whole) // _MOST)]
+    energies = energy.ravel()[whole]
+    order = np.argsort(energies, kind="stable")
+    return whole[order], energies[order]
+
+
+def _sums(a: npt.NDArray[Any], height: int, width: int) -> Array:
+    """Sums over all windows of the given size."""
+    c = np.zeros((a.shape[0] + 1, a.shape[1] + 1))
+    np.cumsum(np.cumsum(a, axis=0, dtype=np.float64), axis=1, out=c[1:, 1:])
+    return c[height:, width:] - c[:-height, width:] - c[height:, :-width] + c[:-height, :-width]
+
+
+def _smallest_variance(
+    values: npt.NDArray[np.float32], corners: npt.NDArray[np.intp], energies: Array
+) -> float:
+    """The mean of the smallest eigenvalues, from as many calm patches as pure noise would have."""
+    n = _PATCH**2
+    windows = np.lib.stride_tricks.sliding_window_view(values, (_PATCH, _PATCH))
+    width = windows.shape[1]
+    squares, total, count = np.zeros((n, n)), np.zeros(n), 0
+    stop = min(len(corners), max(500, len(corners) // 200))
+    while True:
+        here = corners[count:stop]
+        patches = windows[here // width, here % width].reshape(-1, n)
+        patches = patches - patches.mean(axis=1, keepdims=True)  # which may have been chosen by
+        squares += patches.T @ patches
+        total += patches.sum(axis=0, dtype=np.float64)
+        count = stop
+        covariance = squares / count - np.outer(total, total) / count**2
+        least = max(float(np.linalg.eigvalsh(covariance)[1 : 1 + _LEAST].mean()), 1e-16)
+        least /= 1 - min(10 / math.sqrt(count), 0.6)  # the smallest of few are too small
+        variance = least
+        for _ in range(20):  # the fixed point: the energy as a multiple of that of such noise
+            energy = energies[count - 1] / (_EDGES * variance)
+            variance = least / float(np.interp(energy, _ENERGIES, _SHRINKAGE))
+        if count == len(corners) or energies[count - 1] >= _EDGES * _WIDE * variance:
+            return variance
+        stop = min(len(corners), int(1.1 * count) + 1)
+
+
+def estimate_noise(image: npt.ArrayLike, *, mask: npt.ArrayLike | None = None) -> Noise:
+    """What noise a gray image has: Gaussian, or growing with the signal.
+
+    Parameters
+    ----------
+    image : array_like of shape (height, width)
+        The noisy image. Pixels that are NaN do not count.
+    mask : array_like of bool of the same shape, optional
+        True for pixels that do not count.
+
+    Returns
+    -------
+    Gaussian or PoissonGaussian
+        The model with its parameters, in the image's own units; `print` says what it is.
+
+    Notes
+    -----
+    As in `estimate_sigma`, but for the patches of each of some steps of brightness; the variances are
+    fitted by a line. If the line rises by less than half from the dark to the bright end, or by less than
+    its error, the noise counts as Gaussian.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nlridge
+    >>> image = np.tile(np.linspace(10, 200, 256), (256, 1))
+    >>> counts = np.random.default_rng(0).poisson(image)
+    >>> noise = nlridge.estimate_noise(counts)
+    >>> bool(0.8 < noise.gain < 1.2)
+    True
+    """
+    pixels, missing = _prepared(image, mask)
+    steps = _variances(pixels, missing)
+    if len(steps) >= 4:
+        brightness, variance, count = (np.array(column) for column in zip(*steps, strict=True))
+        slope, offset, error = _robust_line(brightness, variance, count)
+        dark, bright = slope * brightness.min() + offset, slope * brightness.max() + offset
+        if bright > 1.5 * max(dark, 0) and slope > 3 * error:
+            if offset >= 0:
+                return PoissonGaussian(slope, math.sqrt(offset))
+            return PoissonGaussian(slope, 0.0, -offset / slope)
+    return Gaussian(estimate_sigma(image, mask=mask))
+
+
+_STEPS = 12  # of brightness
+
+
+def _variances(
+    pixels: npt.NDArray[np.float64], missing: npt.NDArray[np.bool_]
+) -> list[tuple[float, float, int]]:
+    """Brightness, variance of the noise and number of patches, for each step of brightness."""
+    values, mean, scale = _normalised(pixels, missing)
+    patches = _calm_patches_first(values, missing)
+    if patches is None or scale == 0:
+        return []
+    corners, energies = patches
+    brightness = _sums(values, _PATCH, _PATCH).ravel()[corners] / _PATCH**2
+    low, high = np.percentile(brightness, [0.5, 99.5])
+    step = np.floor((brightness - low) / max(high - low, 1e-12) * _STEPS)
+    found = []
+    for k in range(_STEPS):
+        here = np.flatnonzero(step == k)
+        if len(here) >= 1000:
+            variance = _TEXTURE**2 * _smallest_variance(values, corners[here], energies[here])
+            middle = float(brightness[here].mean())
+            found.append((middle * scale + mean, variance * scale**2, len(here)))
+    return found
+
+
+def _robust_line(x: Array, y: Array, count: Array) -> tuple[float, float, float]:
+    """Slope and offset of a line through variances, and the error of the slope.
+
+    The error of a variance is proportional to itself, and texture only adds to it.
+    """
+    A = np.stack([x - x.mean(), np.ones_like(x)], axis=1)
+    floor = 0.05 * np.median(y)
+    fitted, trust = np.full_like(y, np.median(y)), np.ones_like(y)
+    for _ in range(30):
+        weights = np.sqrt(count / count.max() * trust) / np.maximum(fitted, floor)
+        (slope, middle), *_ = np.linalg.lstsq(A * weights[:, None], y * weights, rcond=None)
+        fitted = slope * A[:, 0] + middle
+        residual = (y - fitted) / np.maximum(fitted, floor)
+        trust = np.where(residual > 0, 1 / (1 + (residual / 0.1) ** 2), 1.0)
+    scatter = np.sum((weights * (y - fitted)) ** 2) / max(len(x) - 2, 1)
+    error = math.sqrt(
+        scatter * np.linalg.inv((A * weights[:, None]).T @ (A * weights[:, None]))[0, 0]
+    )
+    return float(slope), float(middle - slope * x.mean()), error

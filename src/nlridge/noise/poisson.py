@@ -1,0 +1,96 @@
+"""Noise that grows with the signal: photons that are counted, and the electronics that read them."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import Array
+
+
+@dataclass(frozen=True)
+class PoissonGaussian:
+    """Poisson noise and Gaussian read-out noise, as of a camera.
+
+    A pixel that should be x has the variance gain (x - black_level) + read_noise².
+
+    Parameters
+    ----------
+    gain : float
+        How much one photon (or whatever is counted) adds to a pixel.
+    read_noise : float
+        Standard deviation of the noise that is there without any light.
+    black_level : float
+        The value of a pixel without any light.
+
+    Notes
+    -----
+    The noise is made the same everywhere by the generalised Anscombe transform, and the result brought
+    back by its closed-form unbiased inverse [1]_, which is good down to a photon or so per pixel.
+
+    References
+    ----------
+    .. [1] M. Mäkitalo and A. Foi, "Optimal inversion of the generalized Anscombe transformation for
+       Poisson-Gaussian noise", IEEE Transactions on Image Processing 22(1), 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nlridge
+    >>> noise = nlridge.PoissonGaussian(gain=2.0, read_noise=3.0, black_level=100.0)
+    >>> print(noise)
+    Poisson noise with a gain of 2 above a black level of 100, and read-out noise of 3
+    >>> counts = np.random.default_rng(0).poisson(50.0, (64, 64))
+    >>> image = 100 + 2.0 * counts + np.random.default_rng(1).normal(0, 3.0, counts.shape)
+    >>> bool(abs(nlridge.denoise(image, noise=noise).mean() - 200) < 1)
+    True
+    """
+
+    gain: float
+    read_noise: float = 0.0
+    black_level: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.gain < 1e300:
+            raise ValueError(f"gain is {self.gain!r}; expected a positive number")
+        if not 0 <= self.read_noise < 1e300:
+            raise ValueError(
+                f"read_noise is {self.read_noise!r}; expected a number that is not negative"
+            )
+        if not math.isfinite(self.black_level):
+            raise ValueError(f"black_level is {self.black_level!r}; expected a finite number")
+
+    def __str__(self) -> str:
+        words = f"Poisson noise with a gain of {self.gain:.4g}"
+        if self.black_level:
+            words += f" above a black level of {self.black_level:.4g}"
+        if self.read_noise:
+            words += f", and read-out noise of {self.read_noise:.4g}"
+        return words
+
+    @property
+    def level(self) -> float:
+        return 1.0
+
+    @property
+    def _darkest(self) -> float:
+        """The least that stands under the root: 3/8 and the read-out noise in counts, squared."""
+        return 3 / 8 + (self.read_noise / self.gain) ** 2
+
+    def stabilise(self, image: npt.NDArray[Any]) -> Array:
+        counts = (image.astype(np.float64) - self.black_level) / self.gain
+        return 2 * np.sqrt(np.maximum(counts + self._darkest, 0))
+
+    def restore(self, estimate: npt.NDArray[Any]) -> Array:
+        """The inverse that has no bias, not the plain one; no pixel is darker than the black level."""
+        v = np.maximum(estimate.astype(np.float64), 2 * math.sqrt(3 / 8))
+        root = math.sqrt(1.5)
+        counts = v**2 / 4 + root / (4 * v) - 11 / (8 * v**2) + 5 * root / (8 * v**3) - 1 / 8
+        counts -= (self.read_noise / self.gain) ** 2
+        return self.gain * np.maximum(counts, 0) + self.black_level
+
+    def stronger(self, factor: float) -> "PoissonGaussian":
+        """Counts in units that are factor² as large: the same transform, on a larger noise."""
+        return PoissonGaussian(self.gain * factor**2, self.read_noise * factor, self.black_level)
