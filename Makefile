@@ -1,4 +1,4 @@
-# make demo    clean a sample photograph (IMAGE=my.png SIGMA=20 for your own)
+# make demo    clean a sample photograph (IMAGE=my.png for your own, SIGMA=20 if you know its noise)
 # make test    all checks: format, lint, types, tests
 # make bench   quality and speed (DATA=folder of test images)
 # make lint    format, lint and types only; make format mends what can be mended

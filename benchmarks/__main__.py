@@ -2,9 +2,15 @@
 
 import argparse
 
-from . import quality, resources, speed, sure
+from . import noise, quality, resources, speed, sure
 
-MEASUREMENTS = {"quality": quality, "speed": speed, "resources": resources, "sure": sure}
+MEASUREMENTS = {
+    "noise": noise,
+    "quality": quality,
+    "speed": speed,
+    "resources": resources,
+    "sure": sure,
+}
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
 parser.add_argument(

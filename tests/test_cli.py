@@ -16,7 +16,7 @@ def test_demo(tmp_path, capsys):
     picture = tmp_path / "demo.png"
     assert main(["demo", "--method", "fast", "--output", str(picture)]) == 0
     said = capsys.readouterr().out
-    assert "512 x 512 pixels, noise sigma 25" in said
+    assert "512 x 512 pixels\nGaussian noise with a standard deviation of 25 (given)" in said
     assert "20.59 dB noisy" in said
     assert f"side by side: {picture}" in said
     denoised = float(said.split(" dB denoised")[0].split()[-1])
@@ -44,7 +44,8 @@ def test_demo_with_an_image_of_ones_own(tmp_path, capsys, mode):
     sigma = "2000" if mode == "I;16" else "20"
     assert main(["demo", str(file), "--sigma", sigma, "--output", str(picture)]) == 0
     said = capsys.readouterr().out
-    assert f"cleaned {file.name}, 60 x 40 pixels, noise sigma {sigma}" in said
+    assert f"cleaned {file.name}, 60 x 40 pixels\n" in said
+    assert f"Gaussian noise with a standard deviation of {sigma} (given)" in said
     assert ("colour was turned into gray" in said) == (mode in ("RGB", "P"))
     assert "PSNR" not in said  # the truth is not known
     with Image.open(picture) as image:
@@ -57,7 +58,6 @@ def test_demo_with_an_image_of_ones_own(tmp_path, capsys, mode):
     [
         (["nothing.png", "--sigma", "20"], "No such file or directory: 'nothing.png'"),
         (["README.md", "--sigma", "20"], "cannot identify image file 'README.md'"),
-        (["README.md"], "sigma is not given; expected the noise level of your image"),
         (["--sigma", "-3"], "sigma is -3.0; expected a positive number"),
         (["--method", "bm4d"], "method is 'bm4d'; expected one of"),
         (["--output", "no/such/folder/x.png"], "No such file or directory"),

@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from skimage import data
 
 import nlridge
 from nlridge import Step, denoise
-from nlridge.denoising import typical_range
+from nlridge.denoising import typical_ends
 
 NOISY = 100 + np.random.default_rng(0).normal(0, 10, (24, 30))
 
@@ -57,8 +60,8 @@ def test_any_layout(view):
         (np.zeros((5, 5), object), TypeError, "image has dtype object; expected integers or floats"),
         (np.zeros((5, 5), bool), TypeError, "image has dtype bool; expected integers or floats"),
         ("photo.png", TypeError, "image has dtype <U9; expected integers or floats"),
-        (np.full((5, 5), np.nan), ValueError, "image has 25 pixels that are NaN or infinite; expected none"),
-        (np.array([[1, np.inf]]), ValueError, "image has 1 pixels that are NaN or infinite"),
+        (np.full((5, 5), np.nan), ValueError, "image has no pixel that is there; expected at least one"),
+        (np.array([[1, np.inf]]), ValueError, "image has 1 infinite pixels; expected finite ones, or NaN for missing ones"),
         (np.full((5, 5), 1e14), ValueError, "sigma is 10.0; expected at least 1e-12 of the image's largest"),
     ],
 )  # fmt: skip
@@ -77,7 +80,6 @@ def test_bad_images(image, error, message):
         ([10, 10], ValueError, r"sigma has shape \(2,\); expected a single positive number"),
         (NOISY, ValueError, r"sigma has shape \(24, 30\); expected a single positive number"),
         ("ten", TypeError, "sigma is 'ten'; expected a positive number"),
-        (None, TypeError, "sigma is None; expected a positive number"),
     ],
 )
 def test_bad_sigma(sigma, error, message):
@@ -91,6 +93,11 @@ def test_bad_sigma(sigma, error, message):
         ({"method": "bm4d"}, ValueError, "method is 'bm4d'; expected one of 'fast', 'standard', 'nl-ridge', 'nl-bayes', 'bm3d', or a Recipe"),
         ({"method": 3}, TypeError, "method is 3; expected the name of a recipe, or a Recipe"),
         ({"data_range": 0}, ValueError, "data_range is 0; expected a positive number"),
+        ({"strength": -1}, ValueError, "strength is -1; expected a positive number"),
+        ({"noise": nlridge.Gaussian(3)}, ValueError, "sigma is 10 and noise is .*; expected one of them at most"),
+        ({"mask": np.zeros((24, 30))}, TypeError, "mask has dtype float64; expected bool, True for missing pixels"),
+        ({"mask": np.zeros((2, 3), bool)}, ValueError, r"mask has shape \(2, 3\); expected \(24, 30\)"),
+        ({"stack_axis": 0}, ValueError, r"image has shape \(24, 30\); expected three dimensions for a stack"),
         ({"workers": 0}, ValueError, "workers is 0; expected at least 1"),
         ({"workers": 1.5}, TypeError, "workers is 1.5; expected a whole number or None"),
         ({"progress": "yes"}, TypeError, "progress is 'yes'; expected True, False or a function"),
@@ -102,7 +109,7 @@ def test_bad_options(arguments, error, message):
 
 
 @pytest.mark.parametrize(
-    ("settings", "error", "message"),
+    ("changes", "error", "message"),
     [
         ({"patch_size": 0}, ValueError, "patch_size is 0; expected a number from 1 to 64"),
         ({"patch_size": 65}, ValueError, "patch_size is 65; expected a number from 1 to 64"),
@@ -118,9 +125,9 @@ def test_bad_options(arguments, error, message):
         ({"window": 257}, ValueError, "window is 257; expected a number from 1 to 255"),
     ],
 )
-def test_bad_settings(settings, error, message):
+def test_bad_settings(changes, error, message):
     with pytest.raises(error, match=message):
-        Step(**{"patch_size": 7, "group_size": 18, **settings})
+        Step(**{"patch_size": 7, "group_size": 18, **changes})
 
 
 def test_table_1():
@@ -146,10 +153,10 @@ def test_the_typical_range_is_not_that_of_the_noise():
     clean = np.tile(np.linspace(0, 1000, 256), (256, 1))
     noisy = clean + np.random.default_rng(0).normal(0, 500, clean.shape)
     noisy[3, 4] = 1e6  # a hot pixel
-    assert typical_range(clean) == pytest.approx(1000, rel=0.05)
-    assert typical_range(noisy) == pytest.approx(1000, rel=0.35)
-    assert typical_range(np.zeros((3, 3), np.uint8)) == 255
-    assert typical_range(np.array([[1.0, 3.0, 8.0]])) == pytest.approx(7, rel=0.01)
+    assert np.diff(typical_ends(clean)) == pytest.approx(1000, rel=0.05)
+    assert np.diff(typical_ends(noisy)) == pytest.approx(1000, rel=0.35)
+    assert np.diff(typical_ends(np.zeros((3, 3), np.uint8))) == 255
+    assert np.diff(typical_ends(np.array([[1.0, 3.0, 8.0]]))) == pytest.approx(7, rel=0.01)
 
 
 def test_the_row_is_chosen_by_the_range_of_the_data():
@@ -162,3 +169,209 @@ def test_the_row_is_chosen_by_the_range_of_the_data():
     wide = denoise(NOISY, 10, method="nl-ridge", data_range=60.0)  # as if sigma were 42.5 of 255
     chosen = nlridge.recipe("nl-ridge", 42.5)
     np.testing.assert_array_equal(wide, denoise(NOISY, 10, method=chosen))
+
+
+@pytest.mark.parametrize(
+    ("noise", "error", "message"),
+    [
+        (10, TypeError, "noise is 10; expected a noise model such as nlridge.Gaussian"),
+        (nlridge.Gaussian(0), ValueError, "expected a positive standard deviation"),
+    ],
+)
+def test_bad_noise(noise, error, message):
+    with pytest.raises(error, match=message):
+        denoise(NOISY, noise=noise)
+
+
+def test_what_numpy_does_not_take():
+    class Device:
+        def __array__(self, *args, **kwargs):
+            raise RuntimeError("it is on another device")
+
+    with pytest.raises(TypeError, match=r"image is of type Device, .*: it is on another device"):
+        denoise(Device(), 10)
+    with pytest.raises(TypeError, match="image is of type list, which NumPy does not take"):
+        denoise([[1, 2], [3]], 10)
+
+
+def test_what_numpy_takes():
+    class Wrapped:
+        def __array__(self, *args, **kwargs):
+            return NOISY
+
+    np.testing.assert_array_equal(denoise(Wrapped(), 10), denoise(NOISY, 10))
+
+
+def test_a_memory_mapped_file(tmp_path):
+    np.save(tmp_path / "image.npy", NOISY)
+    mapped = np.load(tmp_path / "image.npy", mmap_mode="r")
+    np.testing.assert_array_equal(denoise(mapped, 10), denoise(NOISY, 10))
+
+
+# The same image in other units.
+
+
+def truth():
+    return data.camera()[40:168, 40:168].astype(np.float64)
+
+
+def psnr(result, clean):
+    return 10 * np.log10(255**2 / np.mean((result - clean) ** 2))
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    ("dtype", "scale", "offset"),
+    [
+        (np.float32, 1 / 255, 0), (np.float64, 1, 0), (np.float64, 4e-15, 0), (np.float32, 1e4, 1e6),
+        (np.uint16, 16, 0), (np.uint16, 200, 5000), (np.int32, 1e5, -1e7), (np.float64, 1e12, 0),
+    ],
+)  # fmt: skip
+def test_the_same_quality_in_any_range(dtype, scale, offset, known):
+    clean = truth()
+    noisy = np.maximum(clean + np.random.default_rng(0).normal(0, 15, clean.shape), 0)
+    expected = psnr(denoise(noisy, 15 if known else None), clean)
+    image = noisy * scale + offset
+    image = (
+        np.rint(image).astype(dtype) if np.issubdtype(dtype, np.integer) else image.astype(dtype)
+    )
+    result = denoise(image, 15 * scale if known else None)
+    assert psnr((result.astype(np.float64) - offset) / scale, clean) == pytest.approx(
+        expected, abs=0.05
+    )
+
+
+# Unknown noise, strength, details.
+
+
+def test_denoise_without_a_word_about_the_noise():
+    clean = truth()
+    noisy = clean + np.random.default_rng(0).normal(0, 20, clean.shape)
+    assert psnr(denoise(noisy), clean) > psnr(denoise(noisy, 20), clean) - 0.15
+
+
+def test_an_image_without_noise_is_left_almost_alone():
+    clean = truth()
+    assert psnr(denoise(clean), clean) > 45
+
+
+def test_strength():
+    noisy = truth() + np.random.default_rng(0).normal(0, 20, (128, 128))
+    removed = [
+        np.std(noisy - denoise(noisy, 20, strength=s)) for s in (0.1, 0.5, 0.8, 1.0, 1.3, 2.0, 4.0)
+    ]
+    assert removed == sorted(removed)
+    assert removed[0] < 0.2 * removed[3]
+    np.testing.assert_array_equal(denoise(noisy, 20, strength=1), denoise(noisy, 20))
+
+
+@pytest.mark.parametrize("noise", [None, nlridge.Gaussian(10), nlridge.PoissonGaussian(1.0)])
+def test_details(noise):
+    image = NOISY.astype(np.float32)
+    found = nlridge.denoise_with_details(image, noise=noise)
+    np.testing.assert_array_equal(found.image, denoise(image, noise=noise))
+    np.testing.assert_allclose(found.residual, image - found.image, atol=1e-4)
+    assert found.pilot.shape == image.shape
+    assert np.std(found.image - found.pilot) > 0
+    assert found.image.dtype == found.pilot.dtype == found.residual.dtype == np.float32
+    assert found.noise == noise if noise else "noise" in str(found.noise)
+    assert found.recipe.first.patch_size > 1
+
+
+# Missing pixels.
+
+
+def test_missing_pixels_come_back_as_they_were_and_have_no_influence():
+    noisy = truth() + np.random.default_rng(0).normal(0, 15, (128, 128))
+    gone = np.random.default_rng(1).random(noisy.shape) < 0.05
+    nan = np.where(gone, np.nan, noisy)
+    result = denoise(nan, 15)
+    np.testing.assert_array_equal(np.isnan(result), gone)
+    for junk in (0.0, 1e6, -1e6):
+        spoilt = np.where(gone, junk, noisy)
+        masked = denoise(spoilt, 15, mask=gone)
+        np.testing.assert_array_equal(masked[~gone], result[~gone])
+        np.testing.assert_array_equal(masked[gone], junk)
+    np.testing.assert_array_equal(denoise(np.ma.array(noisy, mask=gone), 15)[~gone], result[~gone])
+
+
+@pytest.mark.parametrize("method", nlridge.recipe_names())
+def test_missing_pixels_cost_little(method):
+    clean = truth()
+    noisy = clean + np.random.default_rng(0).normal(0, 20, clean.shape)
+    gone = np.random.default_rng(1).random(clean.shape) < 0.05
+    whole = denoise(noisy, 20, method=method)
+    part = denoise(np.where(gone, np.nan, noisy), 20, method=method)
+    assert psnr(part[~gone], clean[~gone]) > psnr(whole[~gone], clean[~gone]) - 0.3
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    height=st.integers(1, 40),
+    width=st.integers(1, 40),
+    share=st.floats(0, 1),
+    seed=st.integers(0, 100),
+)
+def test_any_mask(height, width, share, seed):
+    rng = np.random.default_rng(seed)
+    image = rng.normal(100, 10, (height, width))
+    image[rng.random(image.shape) < share] = np.nan
+    if np.isnan(image).all():
+        with pytest.raises(ValueError, match="image has no pixel that is there"):
+            denoise(image, 10)
+        return
+    for sigma in (10, None):
+        result = denoise(image, sigma)
+        np.testing.assert_array_equal(np.isnan(result), np.isnan(image))
+
+
+def test_a_hole_is_not_spread():
+    clean = truth()
+    noisy = clean + np.random.default_rng(0).normal(0, 15, clean.shape)
+    noisy[40:80, 30:90] = np.nan
+    there = np.isfinite(noisy)
+    result = denoise(noisy)
+    assert psnr(result[there], clean[there]) > 31
+
+
+# Stacks.
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_a_stack_is_denoised_image_by_image(axis):
+    rng = np.random.default_rng(0)
+    frames = [(NOISY + rng.normal(0, s, NOISY.shape)).astype(np.float32) for s in (1, 10, 30)]
+    frames[2][3, 4] = np.nan
+    stack = np.stack(frames, axis=axis)
+    for options in ({}, {"sigma": 10}):
+        result = denoise(stack, stack_axis=axis, **options)
+        assert result.shape == stack.shape
+        assert result.dtype == np.float32
+        for frame, found in zip(frames, np.moveaxis(result, axis, 0), strict=True):
+            np.testing.assert_array_equal(found, denoise(frame, **options))
+
+
+def test_a_stack_with_masks_and_an_empty_frame():
+    stack = np.stack([NOISY, NOISY, np.full_like(NOISY, np.nan)])
+    mask = np.zeros(NOISY.shape, bool)
+    mask[5:8, 5:8] = True
+    result = denoise(stack, 10, stack_axis=0, mask=mask)
+    np.testing.assert_array_equal(result[0], denoise(NOISY, 10, mask=mask))
+    assert np.isnan(result[2]).all()
+    one = np.zeros(stack.shape, bool)
+    one[1] = mask
+    np.testing.assert_array_equal(denoise(stack, 10, stack_axis=0, mask=one)[0], denoise(NOISY, 10))
+
+
+def test_progress_of_a_stack_is_one_count():
+    seen = []
+    denoise(np.stack([NOISY] * 3), 10, stack_axis=0, progress=lambda *done: seen.append(done))
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_a_stack_is_never_taken_for_granted():
+    with pytest.raises(ValueError, match="name stack_axis for a stack of images"):
+        denoise(np.zeros((3, 20, 20)), 10)
+    for axis, error in ((3, ValueError), (-4, ValueError), (0.5, TypeError)):
+        with pytest.raises(error, match=f"stack_axis is {axis}; expected a"):
+            denoise(np.zeros((3, 20, 20)), 10, stack_axis=axis)

@@ -1,10 +1,11 @@
-"""nlridge takes the noise out of images: ``nlridge.denoise(image, sigma)``."""
+"""nlridge takes the noise out of images: ``nlridge.denoise(image)``."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 __all__ = [
+    "Denoised",
     "Estimator",
     "Family",
     "Gaussian",
@@ -13,6 +14,7 @@ __all__ = [
     "Step",
     "__version__",
     "denoise",
+    "denoise_with_details",
     "estimate_noise",
     "estimate_sigma",
     "recipe",
@@ -20,7 +22,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .denoising import denoise
+    from .denoising import Denoised, denoise, denoise_with_details
     from .families import Estimator, Family
     from .noise.estimation import estimate_noise, estimate_sigma
     from .noise.gaussian import Gaussian
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
 
 # NumPy, Numba and the kernels are imported when a name is first used.
 _HOMES = {
+    "Denoised": ".denoising",
     "denoise": ".denoising",
+    "denoise_with_details": ".denoising",
     "Estimator": ".families",
     "Family": ".families",
     "Gaussian": ".noise.gaussian",

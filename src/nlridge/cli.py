@@ -25,7 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     demo.add_argument(
         "--sigma",
         type=float,
-        help="standard deviation of the noise, in the image's units (default for the sample: 25)",
+        help="standard deviation of the noise, in the image's units (default: 25 for the sample; found "
+        "out for your own)",
     )
     demo.add_argument(
         "--method", default="standard", help="fast, standard (default), nl-ridge, nl-bayes or bm3d"

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from .denoising import denoise
+from .denoising import denoise, denoise_with_details
 from .kernels.compile import announcing
 
 Picture = npt.NDArray[Any]
@@ -19,7 +19,8 @@ Picture = npt.NDArray[Any]
 def demonstrate(path: str | None, sigma: float | None, method: str, output: str) -> str:
     """Clean a picture, save it beside its noisy self, and say in words what was done.
 
-    Without a path, noise is added to a sample photograph, so that the truth is known.
+    Without a path, noise is added to a sample photograph, so that the truth is known.  Without sigma, the
+    noise of your own picture is estimated.
     """
     notes = []
     if path is None:
@@ -27,10 +28,6 @@ def demonstrate(path: str | None, sigma: float | None, method: str, output: str)
         sigma = 25.0 if sigma is None else sigma
         noise = np.random.default_rng(0).normal(0, 1, truth.shape)
         noisy = (truth + sigma * noise).astype(np.float32)
-    elif sigma is None:
-        raise ValueError(
-            "sigma is not given; expected the noise level of your image, as in SIGMA=20 or --sigma 20"
-        )
     else:
         name, truth = Path(path).name, None
         noisy, was_colour = _read(path)
@@ -38,14 +35,16 @@ def demonstrate(path: str | None, sigma: float | None, method: str, output: str)
             notes.append("colour was turned into gray")
 
     with announcing(lambda: print("compiling for this CPU, once ...", file=sys.stderr, flush=True)):
-        denoise(noisy[:32, :32], sigma, method=method)
+        denoise(noisy[:32, :32], sigma or 1.0, method=method)
     start = time.perf_counter()
-    clean = denoise(noisy, sigma, method=method, progress=sys.stderr.isatty())
+    found = denoise_with_details(noisy, sigma, method=method, progress=sys.stderr.isatty())
     seconds = time.perf_counter() - start
+    clean = found.image
 
-    labels = [f"noisy (sigma {sigma:g})", f"denoised in {seconds:.2f} s"]
-    report = [f"cleaned {name}, {noisy.shape[1]} x {noisy.shape[0]} pixels, noise sigma {sigma:g}"]
+    labels = ["noisy", f"denoised in {seconds:.2f} s"]
+    report = [f"cleaned {name}, {noisy.shape[1]} x {noisy.shape[0]} pixels"]
     report += notes
+    report.append(f"{found.noise} ({'estimated' if sigma is None else 'given'})")
     report.append(f'method "{method}": {seconds:.2f} s')
     if truth is not None:
         before, after = _psnr(noisy, truth), _psnr(clean, truth)

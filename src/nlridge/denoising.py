@@ -1,10 +1,9 @@
-"""The public function: check the arguments, choose the recipe, run it, give back what the caller expects."""
+"""The public functions: check the arguments, decide the noise and the recipe, run, give back what the caller expects."""
 
 import math
-import operator
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -12,38 +11,67 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
+from .arguments import (
+    Mask,
+    Progress,
+    checked_image,
+    checked_method,
+    checked_noise,
+    checked_positive,
+    checked_progress,
+    checked_stack,
+    checked_workers,
+    with_missing,
+)
 from .engines import cpu
 from .framework import two_steps
+from .missing import fill
+from .noise import Noise
+from .noise.estimation import estimate_noise
 from .recipes import Recipe, recipe
-
-Progress: TypeAlias = bool | Callable[[int, int], object]
 
 
 def denoise(
     image: npt.ArrayLike,
-    sigma: float,
+    sigma: float | None = None,
     *,
+    noise: Noise | None = None,
+    strength: float = 1.0,
     method: str | Recipe = "standard",
+    mask: npt.ArrayLike | None = None,
+    stack_axis: int | None = None,
     data_range: float | None = None,
     workers: int | None = None,
     progress: Progress = False,
 ) -> npt.NDArray[np.floating[Any]]:
-    """Remove white Gaussian noise of known level from a gray image.
+    """Remove the noise from a gray image, or from each image of a stack.
 
     Parameters
     ----------
     image : array_like of shape (height, width)
-        The noisy image, of integers or floats in any range. It is not written to.
-    sigma : float
-        Standard deviation of the noise, in the image's own units.
+        The noisy image, of integers or floats in any range: whatever NumPy takes for an array. It is
+        not written to. Pixels that are NaN, or masked in a masked array, are missing (see `mask`).
+    sigma : float, optional
+        Standard deviation of white Gaussian noise, in the image's own units.
+    noise : Gaussian or PoissonGaussian, optional
+        What the noise is, instead of `sigma`. With neither of them it is estimated from the image, as
+        `estimate_noise` does.
+    strength : float
+        1 removes the noise as given or estimated; less or more counts it as that much weaker or stronger.
     method : str or Recipe
         "standard" is the best choice for most images, "fast" takes less time; "nl-ridge",
         "nl-bayes" and "bm3d" are the published algorithms. A `Recipe` sets everything by hand.
+    mask : array_like of bool of the image's shape, optional
+        True for pixels that are missing, besides those that are NaN. Their values have no influence on
+        the others, and come back as they were.
+    stack_axis : int, optional
+        The axis along which images are stacked, if `image` is a stack of them, of three dimensions.
+        Each is denoised by itself, with its own estimate of the noise if it is estimated.
     data_range : float, optional
         The range of the image's values, by which patch and group sizes are chosen: 255 sigma /
-        data_range is looked up in the method's table of settings. By default 255 for uint8, and otherwise the
-        range of the means of blocks of 8 x 8 pixels (fewer in a small image) without the extreme
-        .1 % at either end.
+        data_range is looked up in the method's table of settings. By default 255 for uint8, and
+        otherwise the range of the means of blocks of 8 x 8 pixels (fewer in a small image) without the
+        extreme .1 % at either end.
     workers : int, optional
         Number of threads, by default one for each core that the process may use. The result is the
         same for every number.
@@ -52,9 +80,13 @@ def denoise(
 
     Returns
     -------
-    ndarray of shape (height, width)
+    ndarray of the image's shape
         The denoised image, in the units of the input and neither rounded nor clipped: floats of the
         input's width, float32 for integers.
+
+    See Also
+    --------
+    denoise_with_details : the same, and what was found and done on the way.
 
     Notes
     -----
@@ -65,6 +97,9 @@ def denoise(
     image. An image that is only a few pixels wide changes little.
 
     Scaling image, sigma and data_range by the same power of two scales the result exactly.
+
+    Missing pixels are filled in by a mean of their neighbours for the first step, and by its result for
+    the second.
 
     References
     ----------
@@ -80,112 +115,246 @@ def denoise(
     >>> denoised = nlridge.denoise(noisy, sigma=20)
     >>> bool(np.std(denoised - clean) < 4)
     True
+    >>> blind = nlridge.denoise(noisy)
+    >>> bool(np.std(blind - clean) < 4)
+    True
     """
-    pixels = _checked_image(image)
-    sigma = _checked_positive("sigma", sigma)
+    prepare = _checked_options(sigma, noise, strength, method, data_range)
+    threads, progress = checked_workers(workers), checked_progress(progress)
+    if stack_axis is None:
+        pixels, missing = checked_image(image, mask)
+        job = prepare(pixels, missing)
+        with _ticking(progress, job.blocks(), "block") as tick:
+            for stabilised in job.run(threads, tick):
+                result = stabilised
+        return job.finished(result)
+
+    frames, masks, axis = checked_stack(image, mask, stack_axis)
+    denoised = np.empty(frames.shape, _float_type(frames.dtype))
+    with _ticking(progress, len(frames), "image") as tick:
+        for frame, gone, out in zip(frames, masks, denoised, strict=True):
+            out[...] = _denoised_frame(frame, gone, prepare, threads)
+            tick()
+    return np.moveaxis(denoised, 0, axis)
+
+
+@dataclass(frozen=True, eq=False)
+class Denoised:
+    """A denoised image, and what was found and done on the way."""
+
+    image: npt.NDArray[np.floating[Any]]
+    """The result, as `denoise` gives it."""
+    pilot: npt.NDArray[np.floating[Any]]
+    """The result of the first step."""
+    residual: npt.NDArray[np.floating[Any]]
+    """What was removed: the input less the result."""
+    noise: Noise
+    """The noise that was removed, as given or as estimated; `print` says what it is."""
+    recipe: Recipe
+    """The settings that were used."""
+
+
+def denoise_with_details(
+    image: npt.ArrayLike,
+    sigma: float | None = None,
+    *,
+    noise: Noise | None = None,
+    strength: float = 1.0,
+    method: str | Recipe = "standard",
+    mask: npt.ArrayLike | None = None,
+    data_range: float | None = None,
+    workers: int | None = None,
+    progress: Progress = False,
+) -> Denoised:
+    """Remove the noise from a gray image, and tell what was found and done.
+
+    Parameters
+    ----------
+    image, sigma, noise, strength, method, mask, data_range, workers, progress
+        As for `denoise`.
+
+    Returns
+    -------
+    Denoised
+        The image, the pilot (the result of the first step), the residual, the noise and the recipe.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nlridge
+    >>> noisy = 100 + np.random.default_rng(0).normal(0, 20, (64, 64))
+    >>> found = nlridge.denoise_with_details(noisy, sigma=20)
+    >>> print(found.noise)
+    Gaussian noise with a standard deviation of 20
+    >>> bool(np.std(found.residual) > 5 * np.std(found.image))
+    True
+    """
+    prepare = _checked_options(sigma, noise, strength, method, data_range)
+    threads, progress = checked_workers(workers), checked_progress(progress)
+    pixels, missing = checked_image(image, mask)
+    job = prepare(pixels, missing)
+    with _ticking(progress, job.blocks(), "block") as tick:
+        pilot, *rest = (job.finished(image) for image in job.run(threads, tick))
+    result = rest[-1] if rest else pilot.copy()
+    residual = np.subtract(pixels, result, dtype=np.float64).astype(result.dtype)
+    return Denoised(result, pilot, residual, job.noise, job.recipe)
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """One image, and all that has been decided about it."""
+
+    pixels: npt.NDArray[Any]
+    missing: Mask | None
+    noise: Noise
+    recipe: Recipe
+    level: float  # of the noise, after it has been stabilised; 0 leaves the image as it is
+    strength: float
+
+    @property
+    def scale(self) -> float:
+        """The power of two that brings the noise near 1, where float32 is at its best."""
+        return math.ldexp(1.0, -round(math.log2(self.level)))
+
+    def blocks(self) -> int:
+        if self.level == 0:
+            return 0
+        steps = filter(None, (self.recipe.first, self.recipe.second))
+        return sum(len(list(cpu.blocks(self.pixels.shape, step))) for step in steps)
+
+    def run(
+        self, workers: int, tick: Callable[[], None]
+    ) -> Iterator[npt.NDArray[np.float32] | npt.NDArray[Any]]:
+        """The pilot and the result, in the units of the stabilised and scaled image."""
+        if self.level == 0:
+            yield self.pixels
+            return
+        noisy = np.empty(self.pixels.shape, np.float32)
+        for rows in _bands(noisy):
+            stable = self.noise.stabilise(self.pixels[rows])
+            np.multiply(stable, self.scale, out=noisy[rows], dtype=np.float64, casting="unsafe")
+        if self.missing is not None:
+            noisy = fill(noisy, self.missing)
+        largest = float(max(abs(noisy.max()), abs(noisy.min())))
+        if not largest < 1e12:
+            raise ValueError(
+                f"sigma is {self.level}; expected at least 1e-12 of the image's largest value, "
+                f"{largest / self.scale:.4g}"
+            )
+        run = partial(cpu.step, workers=workers, tick=tick)
+        yield from two_steps(
+            noisy,
+            self.level * self.scale,
+            self.recipe,
+            run,
+            strength=self.strength,
+            missing=self.missing,
+        )
+
+    def finished(self, stabilised: npt.NDArray[Any]) -> npt.NDArray[np.floating[Any]]:
+        """What the caller gets: the image's own units, floats of its width, missing pixels as they were."""
+        restored = np.empty(self.pixels.shape, _float_type(self.pixels.dtype))
+        if self.level == 0:
+            restored[...] = self.pixels
+            return restored
+        for rows in _bands(restored):
+            values = np.divide(stabilised[rows], self.scale, dtype=np.float64)
+            restored[rows] = self.noise.restore(values)
+        if self.missing is not None:
+            restored[self.missing] = self.pixels[self.missing]
+        return restored
+
+
+Prepare: TypeAlias = Callable[[npt.NDArray[Any], Mask | None], _Job]
+
+
+def _checked_options(
+    sigma: Any, noise: Any, strength: Any, method: Any, data_range: Any
+) -> Prepare:
+    """All options but the image, as a function of the image that decides the rest."""
+    return partial(
+        _decided,
+        noise=checked_noise(sigma, noise),
+        strength=checked_positive("strength", strength),
+        method=checked_method(method),
+        data_range=None if data_range is None else checked_positive("data_range", data_range),
+    )
+
+
+def _bands(image: npt.NDArray[Any]) -> Iterator[slice]:
+    """Some rows at a time, so that what is computed in float64 is never a whole large image."""
+    rows = max(1, 2**20 // image.shape[1])
+    for top in range(0, image.shape[0], rows):
+        yield slice(top, top + rows)
+
+
+def _decided(
+    pixels: npt.NDArray[Any],
+    missing: Mask | None,
+    noise: Noise | None,
+    strength: float,
+    method: str | Recipe,
+    data_range: float | None,
+) -> _Job:
+    """What is not given is found out."""
+    found = estimate_noise(pixels, mask=missing) if noise is None else noise
+    level = found.level
+    spread = _stable_range(pixels, missing, found, data_range)
+    if noise is None and level <= 1e-9 * spread:
+        level = 0.0  # there is no noise
+    chosen = recipe(method, level, spread) if isinstance(method, str) else method
+    return _Job(pixels, missing, found, chosen.within(pixels.shape), level, strength)
+
+
+def _denoised_frame(
+    frame: npt.NDArray[Any], missing: Mask | None, prepare: Prepare, workers: int
+) -> npt.NDArray[Any]:
+    pixels, missing = with_missing(frame, missing)
+    if missing is not None and missing.all():
+        return frame
+    job = prepare(pixels, missing)
+    for stabilised in job.run(workers, lambda: None):
+        result = stabilised
+    return job.finished(result)
+
+
+def _stable_range(
+    pixels: npt.NDArray[Any], missing: Mask | None, noise: Noise, data_range: float | None
+) -> float:
+    """The range of the image, after the noise has been stabilised."""
     if data_range is not None:
-        data_range = _checked_positive("data_range", data_range)
-    threads = _checked_workers(workers)
-    if not isinstance(progress, bool) and not callable(progress):
-        raise TypeError(f"progress is {progress!r}; expected True, False or a function")
-    chosen = _chosen_recipe(method, pixels, sigma, data_range).within(pixels.shape)
-    scale = _scale(pixels, sigma)
-
-    noisy = np.empty(pixels.shape, np.float32)
-    np.multiply(pixels, scale, out=noisy, dtype=np.float64, casting="unsafe")
-    with _ticking(progress, _count_blocks(chosen, pixels.shape)) as tick:
-        run = partial(cpu.step, workers=threads, tick=tick)
-        result = two_steps(noisy, sigma * scale, chosen, run)
-
-    width = pixels.dtype.newbyteorder("=") if pixels.dtype.kind == "f" else np.dtype(np.float32)
-    restored = result if width == result.dtype else np.empty(result.shape, width)
-    return np.divide(result, scale, out=restored, dtype=np.float64, casting="unsafe")
+        low = getattr(noise, "black_level", 0.0)
+        ends = np.array([low, low + data_range])
+    else:
+        ends = np.array(typical_ends(pixels, missing))
+    low, high = noise.stabilise(ends)
+    return float(high - low)
 
 
-def typical_range(image: npt.NDArray[Any]) -> float:
-    """The range of an image with its noise averaged out (see `data_range` of `denoise`).
+def typical_ends(image: npt.NDArray[Any], missing: Mask | None = None) -> tuple[float, float]:
+    """The darkest and the brightest of an image with its noise averaged out (see `data_range` of `denoise`).
 
     The range of the pixels themselves grows with the noise, and with every hot pixel.
     """
     if image.dtype == np.uint8:
-        return 255.0
+        return 0.0, 255.0
+    if missing is not None:
+        if missing.all():
+            return 0.0, 0.0
+        image = np.where(missing, image[~missing].mean(dtype=np.float64), image)
     height, width = (min(8, max(1, length // 4)) for length in image.shape)  # at least 4 blocks
     rows, columns = image.shape[0] // height, image.shape[1] // width
     blocks = image[: rows * height, : columns * width].reshape(rows, height, columns, width)
     low, high = np.percentile(blocks.mean(axis=(1, 3), dtype=np.float64), [0.1, 99.9])
-    return float(high - low)
+    return float(low), float(high)
 
 
-def _chosen_recipe(
-    method: str | Recipe, image: npt.NDArray[Any], sigma: float, data_range: float | None
-) -> Recipe:
-    if isinstance(method, Recipe):
-        return method
-    if not isinstance(method, str):
-        raise TypeError(f"method is {method!r}; expected the name of a recipe, or a Recipe")
-    return recipe(method, sigma, typical_range(image) if data_range is None else data_range)
-
-
-def _scale(image: npt.NDArray[Any], sigma: float) -> float:
-    """The power of two that brings sigma near 1, where float32 is at its best."""
-    largest = max(abs(float(image.max())), abs(float(image.min())))
-    if largest > 1e12 * sigma:
-        raise ValueError(
-            f"sigma is {sigma}; expected at least 1e-12 of the image's largest value, {largest}"
-        )
-    return math.ldexp(1.0, -round(math.log2(sigma)))
-
-
-def _checked_image(image: npt.ArrayLike) -> npt.NDArray[Any]:
-    pixels = np.asarray(image)
-    if pixels.dtype.kind not in "uif":
-        raise TypeError(f"image has dtype {pixels.dtype}; expected integers or floats")
-    if pixels.ndim != 2:
-        raise ValueError(
-            f"image has shape {pixels.shape}; expected two dimensions, (height, width)"
-        )
-    if pixels.size == 0:
-        raise ValueError(f"image has shape {pixels.shape}; expected at least one pixel")
-    if pixels.dtype.kind == "f":
-        bad = pixels.size - int(np.count_nonzero(np.isfinite(pixels)))
-        if bad:
-            raise ValueError(f"image has {bad} pixels that are NaN or infinite; expected none")
-    return pixels
-
-
-def _checked_positive(name: str, value: Any) -> float:
-    if np.ndim(value) != 0:
-        raise ValueError(f"{name} has shape {np.shape(value)}; expected a single positive number")
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} is {value!r}; expected a positive number") from None
-    if not 1e-300 < number < 1e300:
-        raise ValueError(f"{name} is {value!r}; expected a positive number")
-    return number
-
-
-def _checked_workers(workers: int | None) -> int:
-    if workers is None:
-        if hasattr(os, "sched_getaffinity"):
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
-    try:
-        number = operator.index(workers)
-    except TypeError:
-        raise TypeError(f"workers is {workers!r}; expected a whole number or None") from None
-    if number < 1:
-        raise ValueError(f"workers is {workers}; expected at least 1")
-    return number
-
-
-def _count_blocks(chosen: Recipe, shape: tuple[int, int]) -> int:
-    steps = filter(None, (chosen.first, chosen.second))
-    return sum(len(list(cpu.blocks(shape, step))) for step in steps)
+def _float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return dtype.newbyteorder("=") if dtype.kind == "f" else np.dtype(np.float32)
 
 
 @contextmanager
-def _ticking(progress: Progress, total: int) -> Iterator[Callable[[], None]]:
+def _ticking(progress: Progress, total: int, unit: str) -> Iterator[Callable[[], None]]:
     """A function that is to be called `total` times, and passes that on as the caller wants it."""
     done = 0
 
@@ -196,7 +365,7 @@ def _ticking(progress: Progress, total: int) -> Iterator[Callable[[], None]]:
             progress(done, total)
 
     if progress is True:
-        with tqdm(total=total, desc="denoising", unit="block", leave=False) as bar:
+        with tqdm(total=total, desc="denoising", unit=unit, leave=False) as bar:
 
             def advance() -> None:
                 bar.update()

@@ -23,6 +23,3 @@ class Noise(Protocol):
 
     def restore(self, estimate: npt.NDArray[Any]) -> Array:
         """An estimate of the stabilised image, in the image's own units again."""
-
-    def stronger(self, factor: float) -> "Noise":
-        """The same noise with `factor` times the standard deviation."""

@@ -139,14 +139,20 @@ def _sums(a: npt.NDArray[Any], height: int, width: int) -> Array:
 
 
 def _smallest_variance(
-    values: npt.NDArray[np.float32], corners: npt.NDArray[np.intp], energies: Array
+    values: npt.NDArray[np.float32],
+    corners: npt.NDArray[np.intp],
+    energies: Array,
+    share: float = 0.005,
 ) -> float:
-    """The mean of the smallest eigenvalues, from as many calm patches as pure noise would have."""
+    """The mean of the smallest eigenvalues, from as many calm patches as pure noise would have.
+
+    That is sought from the given share of the patches upwards.
+    """
     n = _PATCH**2
     windows = np.lib.stride_tricks.sliding_window_view(values, (_PATCH, _PATCH))
     width = windows.shape[1]
     squares, total, count = np.zeros((n, n)), np.zeros(n), 0
-    stop = min(len(corners), max(500, len(corners) // 200))
+    stop = min(len(corners), max(500, int(share * len(corners))))
     while True:
         here = corners[count:stop]
         patches = windows[here // width, here % width].reshape(-1, n)
@@ -185,7 +191,7 @@ def estimate_noise(image: npt.ArrayLike, *, mask: npt.ArrayLike | None = None) -
     -----
     As in `estimate_sigma`, but for the patches of each of some steps of brightness; the variances are
     fitted by a line. If the line rises by less than half from the dark to the bright end, or by less than
-    its error, the noise counts as Gaussian.
+    its error, or if calm patches have less noise than the line says, the noise counts as Gaussian.
 
     Examples
     --------
@@ -204,13 +210,39 @@ def estimate_noise(image: npt.ArrayLike, *, mask: npt.ArrayLike | None = None) -
         slope, offset, error = _robust_line(brightness, variance, count)
         dark, bright = slope * brightness.min() + offset, slope * brightness.max() + offset
         if bright > 1.5 * max(dark, 0) and slope > 3 * error:
-            if offset >= 0:
-                return PoissonGaussian(slope, math.sqrt(offset))
-            return PoissonGaussian(slope, 0.0, -offset / slope)
+            found = (
+                PoissonGaussian(slope, math.sqrt(offset))
+                if offset >= 0
+                else PoissonGaussian(slope, 0.0, -offset / slope)
+            )
+            left = _level_left(pixels, missing, found)
+            if left >= 0.9:  # else texture was taken for noise
+                share = min(left, 1.0)
+                return PoissonGaussian(
+                    found.gain * share**2, found.read_noise * share, found.black_level
+                )
     return Gaussian(estimate_sigma(image, mask=mask))
 
 
-_STEPS = 12  # of brightness
+def _level_left(
+    pixels: npt.NDArray[np.float64], missing: npt.NDArray[np.bool_], noise: PoissonGaussian
+) -> float:
+    """The noise after it has been stabilised, which is 1 if it is what it is taken for.
+
+    Parts with less than four photons a pixel do not count: they come out lower.
+    """
+    stable = noise.stabilise(np.where(missing, noise.black_level, pixels))
+    dark = 2 * math.sqrt(4 + (noise.read_noise / noise.gain) ** 2)
+    bright = np.zeros(pixels.shape, bool)
+    half = _PATCH // 2
+    means = _sums(stable, _PATCH, _PATCH) / _PATCH**2
+    bright[half : half + means.shape[0], half : half + means.shape[1]] = means >= dark
+    if np.count_nonzero(bright & ~missing) < 1000:
+        return 1.0
+    return estimate_sigma(stable, mask=missing | ~bright)
+
+
+_STEPS = 16  # of brightness
 
 
 def _variances(
@@ -224,12 +256,15 @@ def _variances(
     corners, energies = patches
     brightness = _sums(values, _PATCH, _PATCH).ravel()[corners] / _PATCH**2
     low, high = np.percentile(brightness, [0.5, 99.5])
-    step = np.floor((brightness - low) / max(high - low, 1e-12) * _STEPS)
+    # Narrow in the dark, where the variance changes fastest by comparison with itself.
+    step = np.floor(np.sqrt(np.maximum(brightness - low, 0) / max(high - low, 1e-12)) * _STEPS)
     found = []
     for k in range(_STEPS):
         here = np.flatnonzero(step == k)
-        if len(here) >= 1000:
-            variance = _TEXTURE**2 * _smallest_variance(values, corners[here], energies[here])
+        if len(here) >= 2000:
+            # Most patches of a brightness are noise; with few of them the least could be any.
+            variance = _smallest_variance(values, corners[here], energies[here], share=0.5)
+            variance *= _TEXTURE**2
             middle = float(brightness[here].mean())
             found.append((middle * scale + mean, variance * scale**2, len(here)))
     return found

@@ -43,6 +43,3 @@ class Gaussian:
 
     def restore(self, estimate: npt.NDArray[Any]) -> Array:
         return estimate.astype(np.float64, copy=False)
-
-    def stronger(self, factor: float) -> "Gaussian":
-        return Gaussian(factor * self.sigma)

@@ -90,7 +90,3 @@ class PoissonGaussian:
         counts = v**2 / 4 + root / (4 * v) - 11 / (8 * v**2) + 5 * root / (8 * v**3) - 1 / 8
         counts -= (self.read_noise / self.gain) ** 2
         return self.gain * np.maximum(counts, 0) + self.black_level
-
-    def stronger(self, factor: float) -> "PoissonGaussian":
-        """Counts in units that are factor² as large: the same transform, on a larger noise."""
-        return PoissonGaussian(self.gain * factor**2, self.read_noise * factor, self.black_level)

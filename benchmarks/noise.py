@@ -1,0 +1,86 @@
+"""How well the noise is found out, and what it costs not to know it."""
+
+import time
+
+import numpy as np
+
+import nlridge
+
+from .images import image_sets, psnr, with_noise
+
+PEAKS = (5, 20, 100)
+
+
+def add_arguments(parser):
+    parser.add_argument("--noise-sigma", type=float, nargs="+", default=[2, 5, 10, 15, 25, 35, 50])
+
+
+def run(options):
+    for name, images in image_sets(options.data, options.sets, options.part).items():
+        _sigma(name, images, options.noise_sigma)
+        _poisson(name, images)
+        _missing_and_clean(name, images)
+
+
+def _sigma(name, images, levels):
+    from skimage.restoration import estimate_sigma as wavelets
+
+    print(
+        f"\nerror of estimate_sigma, {name}, {len(images)} images (root mean square, mean, largest)"
+    )
+    for sigma in (0, 1, *levels):
+        ours, theirs, kinds, seconds = [], [], [], 0.0
+        for seed, _, image in images:
+            noisy = with_noise(image, sigma, seed) if sigma else image.astype(np.float32)
+            start = time.perf_counter()
+            ours.append(nlridge.estimate_sigma(noisy) - sigma)
+            seconds += time.perf_counter() - start
+            theirs.append(wavelets(noisy) - sigma)
+            kinds.append(isinstance(nlridge.estimate_noise(noisy), nlridge.Gaussian))
+        print(
+            f"  sigma {sigma:<3g} {_rms(ours):.3f} {np.mean(ours):+.3f} {np.max(np.abs(ours)):.2f}"
+            f"   scikit-image {_rms(theirs):.3f}   {seconds / len(images):.3f} s"
+            f"   taken for Gaussian: {sum(kinds)} of {len(kinds)}",
+            flush=True,
+        )
+
+
+def _poisson(name, images):
+    print(
+        f"\nPSNR for Poisson noise, {name}: known, found out, taken for Gaussian of the mean level"
+    )
+    for peak in PEAKS:
+        found = []
+        for seed, _, image in images:
+            gain = 255 / peak
+            noisy = gain * np.random.default_rng(seed).poisson(image / gain)
+            found.append(
+                [
+                    psnr(clean, image)
+                    for clean in (
+                        nlridge.denoise(noisy, noise=nlridge.PoissonGaussian(gain)),
+                        nlridge.denoise(noisy),
+                        nlridge.denoise(noisy, float(np.sqrt(gain * image.mean()))),
+                    )
+                ]
+            )
+        print(
+            f"  peak {peak:<4d}", *(f"{value:.3f}" for value in np.mean(found, axis=0)), flush=True
+        )
+
+
+def _missing_and_clean(name, images):
+    untouched = [psnr(nlridge.denoise(image.astype(np.float32)), image) for _, _, image in images]
+    print(f"\nclean images, {name}: least PSNR to the input {min(untouched):.1f} dB")
+    cost = []
+    for seed, _, image in images:
+        noisy = with_noise(image, 25, seed)
+        there = np.random.default_rng(99).random(image.shape) >= 0.05
+        whole = nlridge.denoise(noisy, 25, data_range=255)
+        part = nlridge.denoise(np.where(there, noisy, np.nan), 25, data_range=255)
+        cost.append(psnr(part[there], image[there]) - psnr(whole[there], image[there]))
+    print(f"5 % of pixels missing, sigma 25: {np.mean(cost):+.3f} dB, worst {min(cost):+.3f}")
+
+
+def _rms(values):
+    return np.sqrt(np.mean(np.square(values)))

@@ -1,0 +1,203 @@
+"""Noise models, and their estimation from the image alone."""
+
+import math
+
+import numpy as np
+import pytest
+from skimage import data
+from skimage.restoration import estimate_sigma as wavelet_estimate
+
+import nlridge
+from nlridge import Gaussian, PoissonGaussian, estimate_noise, estimate_sigma
+from nlridge.noise import estimation
+
+PHOTOGRAPHS = ("camera", "brick", "coins", "moon")
+
+
+def photograph(name):
+    return getattr(data, name)()[:300, :380].astype(np.float64)
+
+
+def with_noise(clean, sigma, seed=0):
+    return clean + np.random.default_rng(seed).normal(0, sigma, clean.shape)
+
+
+# Gaussian noise.
+
+
+@pytest.mark.parametrize("sigma", [2, 5, 15, 25, 50])
+def test_sigma_of_photographs(sigma):
+    errors = [estimate_sigma(with_noise(photograph(name), sigma)) - sigma for name in PHOTOGRAPHS]
+    assert np.max(np.abs(errors)) < 0.5 + 0.02 * sigma  # some of them have noise of their own
+
+
+def test_texture_is_not_taken_for_noise():
+    """Where the median of wavelets is misled."""
+    textures = [photograph("brick"), data.grass()[:300, :380], data.gravel()[:300, :380]]
+    for sigma in (5, 15):
+        noisy = [with_noise(texture.astype(float), sigma) for texture in textures]
+        errors = np.abs([estimate_sigma(image) - sigma for image in noisy])
+        theirs = np.abs([wavelet_estimate(image) - sigma for image in noisy])
+        assert errors.max() < 0.5 * theirs.max()
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (128, 200), (512, 512)])
+def test_sigma_of_pure_noise(shape):
+    found = [estimate_sigma(with_noise(np.zeros(shape), 7.0, seed)) for seed in range(5)]
+    assert abs(np.mean(found) - 7) < 0.3
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (3, 3), (10, 10), (13, 100)])
+def test_sigma_of_tiny_images(shape):
+    found = estimate_sigma(with_noise(np.zeros(shape), 5.0))
+    assert math.isfinite(found)
+    assert found == 0 if shape == (1, 1) else 0 <= found < 15
+
+
+def test_sigma_of_a_constant_image_is_zero():
+    assert estimate_sigma(np.full((64, 64), 17)) == 0
+    np.testing.assert_array_equal(nlridge.denoise(np.full((64, 64), 17.0)), 17.0)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6, -300.0])
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e6])
+def test_sigma_is_in_the_units_of_the_image(scale, offset):
+    noisy = with_noise(photograph("camera"), 10)
+    expected = estimate_sigma(noisy)
+    assert estimate_sigma(scale * (noisy + offset)) == pytest.approx(scale * expected, rel=1e-3)
+
+
+def test_missing_pixels_do_not_count():
+    clean = photograph("camera")
+    noisy = with_noise(clean, 10)
+    gone = np.random.default_rng(1).random(clean.shape) < 0.02
+    spoilt = np.where(gone, 1e6, noisy)
+    assert estimate_sigma(spoilt, mask=gone) == pytest.approx(10, abs=0.7)
+    assert estimate_sigma(np.where(gone, np.nan, noisy)) == estimate_sigma(spoilt, mask=gone)
+
+
+def test_saturated_pixels_do_not_spoil_the_estimate():
+    clean = 1.5 * photograph("camera") - 60  # much of it below 0 or above 255
+    noisy = with_noise(clean, 12)
+    assert np.mean((noisy < 0) | (noisy > 255)) > 0.2
+    clipped = np.clip(noisy, 0, 255)
+    assert estimate_sigma(clipped) == pytest.approx(12, abs=1.5)
+    assert estimate_sigma(clipped.astype(np.uint8)) == pytest.approx(12, abs=1.5)
+
+
+def test_the_shrinkage_of_calm_patches_is_that_of_pure_noise():
+    """The table that the estimate rests on, by simulation."""
+    values = np.random.default_rng(0).normal(size=(1000, 1000)).astype(np.float32)
+    energies = estimation._sums(np.diff(values, axis=1) ** 2, 7, 6) + estimation._sums(
+        np.diff(values, axis=0) ** 2, 6, 7
+    )
+    assert energies.mean() == pytest.approx(estimation._EDGES, rel=0.01)
+    windows = np.lib.stride_tricks.sliding_window_view(values, (7, 7))
+    for energy, expected in zip(estimation._ENERGIES, estimation._SHRINKAGE, strict=True):
+        patches = windows[energies <= energy * estimation._EDGES].reshape(-1, 49)[:300_000]
+        patches = patches - patches.mean(axis=1, keepdims=True)
+        least = np.linalg.eigvalsh(np.cov(patches.T))[1 : 1 + estimation._LEAST].mean()
+        assert least / (1 - 10 / math.sqrt(len(patches))) == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("image", "error", "message"),
+    [
+        (np.zeros((3, 4, 5)), ValueError, r"image has shape \(3, 4, 5\); expected \(height, width\)"),
+        (np.zeros((3, 4), bool), TypeError, "image has dtype bool; expected integers or floats"),
+        (np.full((3, 4), np.nan), ValueError, "image has no pixel that counts"),
+    ],
+)  # fmt: skip
+def test_bad_images(image, error, message):
+    for function in (estimate_sigma, estimate_noise):
+        with pytest.raises(error, match=message):
+            function(image)
+
+
+# Noise that grows with the signal.
+
+
+@pytest.mark.parametrize("read_noise", [0.0, 3.0])
+@pytest.mark.parametrize("photons", [2.0, 20.0, 500.0])
+def test_stabilising_makes_the_variance_one_and_restoring_has_no_bias(photons, read_noise):
+    noise = PoissonGaussian(gain=2.0, read_noise=read_noise, black_level=50.0)
+    rng = np.random.default_rng(0)
+    pixels = 50 + 2.0 * rng.poisson(photons, 400_000) + rng.normal(0, read_noise, 400_000)
+    assert np.var(pixels) == pytest.approx(2.0 * 2.0 * photons + read_noise**2, rel=0.01)
+    stable = noise.stabilise(pixels)
+    assert stable.std() == pytest.approx(noise.level, abs=0.1 if photons < 5 else 0.01)
+    restored = noise.restore(np.array([stable.mean()]))[0]
+    assert restored == pytest.approx(50 + 2.0 * photons, rel=0.005)
+
+
+def test_nothing_is_darker_than_the_black_level():
+    noise = PoissonGaussian(gain=1.0, read_noise=2.0, black_level=100.0)
+    assert noise.restore(np.array([-5.0, 0.0, 0.1])).min() == 100
+    image = 100 + np.random.default_rng(0).normal(0, 2, (64, 64))
+    assert nlridge.denoise(image, noise=noise).min() >= 100
+
+
+@pytest.mark.parametrize("peak", [5, 20, 100, 1000])
+def test_the_gain_of_a_camera_is_found(peak):
+    gains = []
+    for seed, name in enumerate(PHOTOGRAPHS[:3]):
+        counts = np.random.default_rng(seed).poisson(photograph(name) / 255 * peak)
+        found = estimate_noise(3.0 * counts)
+        if isinstance(
+            found, PoissonGaussian
+        ):  # texture of little contrast may be taken for Gaussian
+            gains.append(found.gain / 3.0)
+    assert len(gains) >= 2
+    assert np.median(gains) == pytest.approx(1, abs=0.15)
+
+
+def test_a_black_level_is_found_where_it_matters():
+    image = np.tile(np.linspace(1, 60, 400), (400, 1))
+    found = estimate_noise(200 + 2.0 * np.random.default_rng(0).poisson(image))
+    assert found.gain == pytest.approx(2.0, rel=0.15)
+    assert found.black_level == pytest.approx(200, abs=5)
+
+
+@pytest.mark.parametrize("sigma", [10, 25, 50])
+@pytest.mark.parametrize("name", PHOTOGRAPHS)
+def test_gaussian_noise_is_recognised(name, sigma):
+    found = estimate_noise(with_noise(photograph(name), sigma))
+    assert isinstance(found, Gaussian)
+    assert found.sigma == pytest.approx(sigma, abs=0.5 + 0.03 * sigma)
+
+
+@pytest.mark.parametrize("peak", [5, 50])
+def test_blind_is_nearly_as_good_as_knowing(peak):
+    clean = photograph("camera")
+    gain = 255 / peak
+    noisy = gain * np.random.default_rng(0).poisson(clean / gain)
+
+    def error(result):
+        return 10 * np.log10(np.mean((result - clean) ** 2))
+
+    known = error(nlridge.denoise(noisy, noise=PoissonGaussian(gain)))
+    assert error(nlridge.denoise(noisy)) < known + 0.15
+    assert error(nlridge.denoise(noisy, sigma=math.sqrt(gain * clean.mean()))) > known + 0.5
+
+
+def test_models_say_what_they_are():
+    assert str(Gaussian(3.14159)) == "Gaussian noise with a standard deviation of 3.142"
+    assert str(PoissonGaussian(2)) == "Poisson noise with a gain of 2"
+    assert (
+        str(PoissonGaussian(2, 3, 100))
+        == "Poisson noise with a gain of 2 above a black level of 100, and read-out noise of 3"
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Gaussian(-1), "sigma is -1; expected a number that is not negative"),
+        (lambda: PoissonGaussian(0), "gain is 0; expected a positive number"),
+        (lambda: PoissonGaussian(1, -1), "read_noise is -1; expected a number that is not negative"),
+        (lambda: PoissonGaussian(1, 1, math.nan), "black_level is nan; expected a finite number"),
+    ],
+)  # fmt: skip
+def test_impossible_noise(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
