@@ -255,6 +255,27 @@ def test_an_image_without_noise_is_left_almost_alone():
     assert psnr(denoise(clean), clean) > 45
 
 
+@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("sigma", [1, 0.1, 0.03, 0.01, 1e-3, 1e-6])
+def test_next_to_no_noise(method, sigma):
+    """However little: the image changes by no more than a few sigma, or not at all."""
+    clean = data.camera()[100:200, 100:200].astype(np.float64)
+    result = denoise(clean, sigma, method=method, data_range=255)
+    assert np.sqrt(np.mean((result - clean) ** 2)) < 2 * sigma
+
+
+@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("brightness", [1e4, 1e6, 1e9])
+def test_hot_pixels_spoil_only_what_is_near(method, brightness):
+    clean = truth()
+    noisy = clean + np.random.default_rng(0).normal(0, 10, clean.shape)
+    noisy[64, 64] = brightness
+    result = denoise(noisy, 10, method=method, data_range=255)
+    assert np.isfinite(result).all()
+    far = np.hypot(*(np.mgrid[:128, :128] - 64)) > 20
+    assert psnr(result[far], clean[far]) > 33
+
+
 def test_strength():
     noisy = truth() + np.random.default_rng(0).normal(0, 20, (128, 128))
     removed = [

@@ -98,6 +98,8 @@ def denoise(
 
     Scaling image, sigma and data_range by the same power of two scales the result exactly.
 
+    An image whose noise is below a ten-thousandth of its range is given back as it is.
+
     Missing pixels are filled in by a mean of their neighbours for the first step, and by its result for
     the second.
 
@@ -300,8 +302,8 @@ def _decided(
     found = estimate_noise(pixels, mask=missing) if noise is None else noise
     level = found.level
     spread = _stable_range(pixels, missing, found, data_range)
-    if noise is None and level <= 1e-9 * spread:
-        level = 0.0  # there is no noise
+    if level <= 1e-4 * spread:
+        level = 0.0  # nobody would see it, and float32 could not resolve its square
     chosen = recipe(method, level, spread) if isinstance(method, str) else method
     return _Job(pixels, missing, found, chosen.within(pixels.shape), level, strength)
 

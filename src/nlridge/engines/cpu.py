@@ -99,6 +99,10 @@ def step(
         window.add(corners, weight)
         tick()
     normalise(total, weight, settings.patch_size)
+    unresolved = ~np.isfinite(
+        total
+    )  # next to pixels so bright that float32 fails: left as they are
+    total[unresolved] = noisy[unresolved]
     return total
 
 
