@@ -114,6 +114,12 @@ def test_bad_images(image, error, message):
             function(image)
 
 
+def test_bad_masks():
+    for mask in (np.zeros((2, 3), bool), np.zeros((20, 20))):
+        with pytest.raises(ValueError, match=r"mask has shape .*; expected \(20, 20\) and bool"):
+            estimate_sigma(np.zeros((20, 20)), mask=mask)
+
+
 # Noise that grows with the signal.
 
 

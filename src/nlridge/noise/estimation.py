@@ -82,7 +82,13 @@ def _prepared(
     pixels = pixels.astype(np.float64)
     missing = ~np.isfinite(pixels)
     if mask is not None:
-        missing |= np.asarray(mask, bool)
+        masked = np.asarray(mask)
+        if masked.shape != pixels.shape or masked.dtype != bool:
+            raise ValueError(
+                f"mask has shape {masked.shape} and dtype {masked.dtype}; "
+                f"expected {pixels.shape} and bool, True for pixels that do not count"
+            )
+        missing |= masked
     if missing.all():
         raise ValueError("image has no pixel that counts; expected at least one")
     levels, counts = np.unique(pixels[~missing], return_counts=True)
