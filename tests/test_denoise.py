@@ -379,6 +379,8 @@ def test_a_stack_with_masks_and_an_empty_frame():
     result = denoise(stack, 10, stack_axis=0, mask=mask)
     np.testing.assert_array_equal(result[0], denoise(NOISY, 10, mask=mask))
     assert np.isnan(result[2]).all()
+    lying = np.ma.array(np.moveaxis(stack, 0, 2), mask=False)
+    np.testing.assert_array_equal(denoise(lying, 10, stack_axis=2, mask=mask)[..., 0], result[0])
     one = np.zeros(stack.shape, bool)
     one[1] = mask
     np.testing.assert_array_equal(denoise(stack, 10, stack_axis=0, mask=one)[0], denoise(NOISY, 10))

@@ -50,7 +50,7 @@ def checked_image(
         raise ValueError(
             f"image has shape {pixels.shape}; expected two dimensions, (height, width){hint}"
         )
-    pixels, missing = with_missing(pixels, masked)
+    missing = missing_pixels(pixels, masked)
     if missing is not None and missing.all():
         raise ValueError("image has no pixel that is there; expected at least one")
     return pixels, missing
@@ -60,7 +60,7 @@ def checked_stack(
     image: npt.ArrayLike, mask: npt.ArrayLike | None, stack_axis: Any
 ) -> tuple[npt.NDArray[Any], Any, int]:
     """The frames, their masks, and the axis along which they are stacked."""
-    pixels, masked = _checked_array(image, mask, frame_of_a_stack=stack_axis)
+    pixels, masked = _checked_array(image, mask, stack_axis)
     if pixels.ndim != 3:
         raise ValueError(
             f"image has shape {pixels.shape}; expected three dimensions for a stack of images"
@@ -69,8 +69,6 @@ def checked_stack(
     frames = np.moveaxis(pixels, axis, 0)
     if masked is None:
         return frames, [None] * len(frames), axis
-    if masked.ndim == 2:
-        return frames, np.broadcast_to(masked, frames.shape), axis
     return frames, np.moveaxis(masked, axis, 0), axis
 
 
@@ -85,7 +83,7 @@ def _checked_axis(stack_axis: Any) -> int:
 
 
 def _checked_array(
-    image: npt.ArrayLike, mask: npt.ArrayLike | None, frame_of_a_stack: Any = None
+    image: npt.ArrayLike, mask: npt.ArrayLike | None, stack_axis: Any = None
 ) -> tuple[npt.NDArray[Any], Mask | None]:
     masked = None
     if isinstance(image, np.ma.MaskedArray):
@@ -107,19 +105,20 @@ def _checked_array(
     if given.dtype != bool:
         raise TypeError(f"mask has dtype {given.dtype}; expected bool, True for missing pixels")
     expected = [pixels.shape]
-    if frame_of_a_stack is not None and pixels.ndim == 3:
-        expected.append(np.moveaxis(pixels, _checked_axis(frame_of_a_stack), 0).shape[1:])
+    if stack_axis is not None and pixels.ndim == 3:  # one mask for all images of a stack will do
+        axis = _checked_axis(stack_axis)
+        expected.append(np.moveaxis(pixels, axis, 0).shape[1:])
     if given.shape not in expected:
         raise ValueError(
             f"mask has shape {given.shape}; expected {' or '.join(map(str, expected))}"
         )
+    if given.shape != pixels.shape:
+        given = np.broadcast_to(np.expand_dims(given, axis), pixels.shape)
     return pixels, given if masked is None else given | masked
 
 
-def with_missing(
-    pixels: npt.NDArray[Any], masked: Mask | None
-) -> tuple[npt.NDArray[Any], Mask | None]:
-    """The pixels, and which of them are missing: those that are masked or NaN, if there are any."""
+def missing_pixels(pixels: npt.NDArray[Any], masked: Mask | None) -> Mask | None:
+    """Which pixels are missing: those that are masked or NaN, if there are any."""
     missing = np.zeros(pixels.shape, bool) if masked is None else masked.copy()
     if pixels.dtype.kind == "f":
         infinite = int(np.count_nonzero(np.isinf(pixels) & ~missing))
@@ -128,7 +127,7 @@ def with_missing(
                 f"image has {infinite} infinite pixels; expected finite ones, or NaN for missing ones"
             )
         missing |= np.isnan(pixels)
-    return pixels, missing if missing.any() else None
+    return missing if missing.any() else None
 
 
 def checked_positive(name: str, value: Any) -> float:

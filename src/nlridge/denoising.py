@@ -21,7 +21,7 @@ from .arguments import (
     checked_progress,
     checked_stack,
     checked_workers,
-    with_missing,
+    missing_pixels,
 )
 from .engines import cpu
 from .framework import two_steps
@@ -127,9 +127,7 @@ def denoise(
         pixels, missing = checked_image(image, mask)
         job = prepare(pixels, missing)
         with _ticking(progress, job.blocks(), "block") as tick:
-            for stabilised in job.run(threads, tick):
-                result = stabilised
-        return job.finished(result)
+            return job.result(threads, tick)
 
     frames, masks, axis = checked_stack(image, mask, stack_axis)
     denoised = np.empty(frames.shape, _float_type(frames.dtype))
@@ -224,9 +222,7 @@ class _Job:
         steps = filter(None, (self.recipe.first, self.recipe.second))
         return sum(len(list(cpu.blocks(self.pixels.shape, step))) for step in steps)
 
-    def run(
-        self, workers: int, tick: Callable[[], None]
-    ) -> Iterator[npt.NDArray[np.float32] | npt.NDArray[Any]]:
+    def run(self, workers: int, tick: Callable[[], None]) -> Iterator[npt.NDArray[Any]]:
         """The pilot and the result, in the units of the stabilised and scaled image."""
         if self.level == 0:
             yield self.pixels
@@ -252,6 +248,12 @@ class _Job:
             strength=self.strength,
             missing=self.missing,
         )
+
+    def result(self, workers: int, tick: Callable[[], None]) -> npt.NDArray[np.floating[Any]]:
+        """The last of what `run` gives, finished."""
+        for stabilised in self.run(workers, tick):
+            last = stabilised  # the pilot is let go of
+        return self.finished(last)
 
     def finished(self, stabilised: npt.NDArray[Any]) -> npt.NDArray[np.floating[Any]]:
         """What the caller gets: the image's own units, floats of its width, missing pixels as they were."""
@@ -311,13 +313,10 @@ def _decided(
 def _denoised_frame(
     frame: npt.NDArray[Any], missing: Mask | None, prepare: Prepare, workers: int
 ) -> npt.NDArray[Any]:
-    pixels, missing = with_missing(frame, missing)
+    missing = missing_pixels(frame, missing)
     if missing is not None and missing.all():
         return frame
-    job = prepare(pixels, missing)
-    for stabilised in job.run(workers, lambda: None):
-        result = stabilised
-    return job.finished(result)
+    return prepare(frame, missing).result(workers, lambda: None)
 
 
 def _stable_range(

@@ -99,9 +99,8 @@ def step(
         window.add(corners, weight)
         tick()
     normalise(total, weight, settings.patch_size)
-    unresolved = ~np.isfinite(
-        total
-    )  # next to pixels so bright that float32 fails: left as they are
+    # Next to pixels so bright that float32 cannot resolve the noise, the image is left as it is.
+    unresolved = ~np.isfinite(total)
     total[unresolved] = noisy[unresolved]
     return total
 

@@ -162,7 +162,8 @@ def _smallest_variance(
     while True:
         here = corners[count:stop]
         patches = windows[here // width, here % width].reshape(-1, n)
-        patches = patches - patches.mean(axis=1, keepdims=True)  # which may have been chosen by
+        # The mean of a patch does not count (eigenvalue 0): patches may have been chosen by it.
+        patches = patches - patches.mean(axis=1, keepdims=True)
         squares += patches.T @ patches
         total += patches.sum(axis=0, dtype=np.float64)
         count = stop
@@ -197,7 +198,7 @@ def estimate_noise(image: npt.ArrayLike, *, mask: npt.ArrayLike | None = None) -
     -----
     As in `estimate_sigma`, but for the patches of each of some steps of brightness; the variances are
     fitted by a line. If the line rises by less than half from the dark to the bright end, or by less than
-    its error, or if calm patches have less noise than the line says, the noise counts as Gaussian.
+    three times its error, or if calm patches have less noise than the line says, the noise counts as Gaussian.
 
     Examples
     --------
