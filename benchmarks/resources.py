@@ -99,7 +99,7 @@ def _busy():
         X[:m, :n] = 100 + rng.normal(size=(m, rank)) @ rng.normal(size=(rank, n)) * 10
         Y[:m, :n] = X[:m, :n] + rng.normal(0, 25, (m, n))
         out, weights = np.zeros(Y.size + LANES, np.float32), np.zeros(len(Y), np.float32)
-        arguments = (n, m, np.float32(625), np.array(parameters, np.float32), turns)
+        arguments = (n, m, np.array([625], np.float32), np.array(parameters, np.float32), turns)
         seconds = _shortest(
             lambda f=function, y=Y, x=X, o=out, w=weights, a=arguments: f(
                 y.ravel(), x.ravel(), o, w, *a

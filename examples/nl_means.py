@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 import nlridge
-from nlridge.kernels import kernel, padded
+from nlridge.kernels import kernel, padded, patch_variance
 
 
 def nl_means(bandwidth=0.7):
@@ -28,12 +28,17 @@ def nl_means(bandwidth=0.7):
 
 
 def average(Y, X, variance, bandwidth):
-    """Θ_kj ~ exp(-max(d_kj² - 2 σ², 0) / (h σ)²), where d_kj² is the mean squared difference of two patches."""
+    """Θ_kj ~ exp(-max(d_kj² - 2 σ², 0) / (h σ)²), where d_kj² is the mean squared difference of two patches.
+
+    2 σ² is the sum of the variances of both patches, where they differ.
+    """
     n = Y.shape[-2]
+    of_patches = np.mean(np.broadcast_to(variance, Y.shape), axis=-2)
+    of_both = of_patches[..., :, None] + of_patches[..., None, :]
     squares = np.sum(Y**2, axis=-2)
     distances = (squares[..., :, None] + squares[..., None, :] - 2 * Y.mT @ Y) / n
-    excess = np.maximum(distances - 2 * variance, 0)
-    theta = np.exp(-excess / (bandwidth**2 * variance))
+    excess = np.maximum(distances - of_both, 0)
+    theta = np.exp(-excess / (bandwidth**2 * of_both / 2))
     theta /= theta.sum(axis=-2, keepdims=True)
     return Y @ theta, 1 / np.sum(theta**2, axis=-2)
 
@@ -42,7 +47,7 @@ def average(Y, X, variance, bandwidth):
 def average_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     """The same for one group: patch j is Y[j * size : j * size + n]."""
     size = padded(n)
-    scale = 1 / (parameters[0] * parameters[0] * variance)
+    h = parameters[0]
     theta = np.empty(m * m, np.float32)
     for j in range(m):
         for k in range(j + 1):
@@ -50,8 +55,9 @@ def average_kernel(Y, X, denoised, weights, n, m, variance, parameters):
             for i in range(n):
                 difference = Y[j * size + i] - Y[k * size + i]
                 distance += difference * difference
-            excess = max(distance / np.float32(n) - 2 * variance, np.float32(0))
-            theta[j * m + k] = theta[k * m + j] = np.exp(-scale * excess)
+            of_both = patch_variance(variance, j, n) + patch_variance(variance, k, n)
+            excess = max(distance / np.float32(n) - of_both, np.float32(0))
+            theta[j * m + k] = theta[k * m + j] = np.exp(-2 * excess / (h * h * of_both))
     for j in range(m):
         total = squares = np.float32(0)
         for i in range(n):

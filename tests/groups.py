@@ -22,19 +22,33 @@ def group(n, m, rank=6, mean=100.0, sigma=10.0):
     return X + sigma * rng.normal(size=(n, m)), X
 
 
+def uneven(shape, variance=100.0):
+    """Variances of the pixels of a group that differ by a factor of 16, from patch to patch and within."""
+    rng = np.random.default_rng(shape[0])
+    n, m = shape
+    return (
+        variance
+        * rng.uniform(0.5, 2, (n, 1))
+        * rng.uniform(0.5, 2, (1, m))
+        * rng.uniform(0.9, 1.1, shape)
+    )
+
+
 def run_kernel(estimator, Y, X, variance):
     """What the kernel gives for one group; what pads the patches is not zero, as in an image."""
     n, m = Y.shape
-    memory = []
-    for matrix in (Y, X):
+
+    def in_memory(matrix):
         rows = np.zeros((padded(m), padded(n)), np.float32)
         rows[:m] = 1e3
         rows[:m, :n] = matrix.T
-        memory.append(np.append(rows.ravel(), np.zeros(LANES, np.float32)))
+        return np.append(rows.ravel(), np.zeros(LANES, np.float32))
+
+    noise = np.array([variance], np.float32) if np.ndim(variance) == 0 else in_memory(variance)
     denoised = np.full(padded(m) * padded(n) + LANES, np.nan, np.float32)
     weights = np.full(padded(m), np.nan, np.float32)
     parameters = np.array(estimator.parameters(n, m), np.float32)
     compiled(estimator.kernel, ESTIMATE)(
-        *memory, denoised, weights, n, m, np.float32(variance), parameters
+        in_memory(Y), in_memory(X), denoised, weights, n, m, noise, parameters
     )
     return denoised[: padded(m) * padded(n)].reshape(padded(m), -1)[:m, :n].T, weights[:m]

@@ -14,9 +14,9 @@ def similar(guide, y, x, patch, group, window):
 
     The patch itself comes first; of equals, the first in reading order.
     """
-    height, width = guide.shape
+    height, width = guide.shape[-2:]
     radius = window // 2
-    reference = guide[y : y + patch, x : x + patch]
+    reference = guide[..., y : y + patch, x : x + patch]
     candidates = [
         (i, j)
         for i in range(max(0, y - radius), min(height - patch, y + radius) + 1)
@@ -27,7 +27,7 @@ def similar(guide, y, x, patch, group, window):
         i, j = corner
         if corner == (y, x):
             return -1.0
-        return np.sum((guide[i : i + patch, j : j + patch] - reference) ** 2)
+        return np.sum((guide[..., i : i + patch, j : j + patch] - reference) ** 2)
 
     return sorted(candidates, key=lambda corner: (distance(corner), corner))[:group]
 
@@ -80,7 +80,8 @@ def theta_refined(X, sigma):
 
 def nl_ridge(sigma, alpha=0.05):
     def combine(Y, theta):
-        return Y @ theta, 1 / np.clip(np.sum(theta**2, axis=0), 1 / Y.shape[1], 1)
+        left = sigma**2 * np.clip(np.sum(theta**2, axis=0), 1 / Y.shape[1], 1)
+        return Y @ theta, 1 / left
 
     return (
         lambda Y, X: combine(Y, theta_pilot(Y, sigma, alpha)),
@@ -95,7 +96,7 @@ def nl_bayes(sigma, alpha=0.1):
     def combine(Y, theta, mean):
         n, m = Y.shape
         beta = (np.eye(n) - theta) @ mean
-        return theta @ Y + np.outer(beta, np.ones(m)), np.ones(m)
+        return theta @ Y + np.outer(beta, np.ones(m)), np.full(m, 1 / sigma**2)
 
     def pilot(Y, X):
         C = np.cov(Y, bias=True)
@@ -121,7 +122,8 @@ def bm3d(sigma, threshold=2.7):
 
     def combine(Y, theta):
         denoised = idctn(theta * spectrum(Y), norm="ortho").reshape(Y.shape)
-        return denoised, np.full(Y.shape[1], Y.size / max(np.sum(theta**2), 1))
+        left = sigma**2 * max(np.sum(theta**2), 1) / Y.size
+        return denoised, np.full(Y.shape[1], 1 / left)
 
     def pilot(Y, X):
         return combine(Y, (np.abs(spectrum(Y)) >= threshold * sigma).astype(float))

@@ -8,7 +8,7 @@ from skimage import data
 
 import nlridge
 from nlridge import Step, denoise
-from nlridge.denoising import typical_ends
+from nlridge.job import typical_ends
 
 NOISY = 100 + np.random.default_rng(0).normal(0, 10, (24, 30))
 
@@ -54,7 +54,7 @@ def test_any_layout(view):
     ("image", "error", "message"),
     [
         (np.zeros(5), ValueError, r"image has shape \(5,\); expected two dimensions"),
-        (np.zeros((4, 5, 3)), ValueError, r"image has shape \(4, 5, 3\); expected two dimensions"),
+        (np.zeros((4, 5, 3)), ValueError, r"image has shape \(4, 5, 3\); expected two dimensions; name channel_axis if it is in colour, stack_axis"),
         (np.zeros((0, 5)), ValueError, r"image has shape \(0, 5\); expected at least one pixel"),
         (np.zeros((5, 5), complex), TypeError, "image has dtype complex128; expected integers or floats"),
         (np.zeros((5, 5), object), TypeError, "image has dtype object; expected integers or floats"),
@@ -77,11 +77,15 @@ def test_bad_images(image, error, message):
         (-1.5, ValueError, "sigma is -1.5; expected a positive number"),
         (np.nan, ValueError, "sigma is nan; expected a positive number"),
         (np.inf, ValueError, "sigma is inf; expected a positive number"),
-        ([10, 10], ValueError, r"sigma has shape \(2,\); expected a single positive number"),
-        (NOISY, ValueError, r"sigma has shape \(24, 30\); expected a single positive number"),
+        ([10, 10], ValueError, "sigma has 2 numbers; expected one, or one for each channel, and channel_axis"),
+        (NOISY[1:], ValueError, r"sigma has shape \(23, 30\); expected a number, one for each channel, or \(24, 30\)"),
+        (NOISY - 100, ValueError, r"sigma is negative in \d+ pixels; expected 0 or more"),
+        (np.where(NOISY > 120, np.nan, 1.0), ValueError, r"sigma is not finite in \d+ pixels that are not missing"),
+        (np.zeros((24, 30)), ValueError, "expected a positive standard deviation"),
+        ([[1, 2], [3]], TypeError, r"sigma is .*; expected a number or an array of numbers"),
         ("ten", TypeError, "sigma is 'ten'; expected a positive number"),
     ],
-)
+)  # fmt: skip
 def test_bad_sigma(sigma, error, message):
     with pytest.raises(error, match=message):
         denoise(NOISY, sigma)
@@ -97,7 +101,7 @@ def test_bad_sigma(sigma, error, message):
         ({"noise": nlridge.Gaussian(3)}, ValueError, "sigma is 10 and noise is .*; expected one of them at most"),
         ({"mask": np.zeros((24, 30))}, TypeError, "mask has dtype float64; expected bool, True for missing pixels"),
         ({"mask": np.zeros((2, 3), bool)}, ValueError, r"mask has shape \(2, 3\); expected \(24, 30\)"),
-        ({"stack_axis": 0}, ValueError, r"image has shape \(24, 30\); expected three dimensions for a stack"),
+        ({"stack_axis": 0}, ValueError, r"image has shape \(24, 30\); expected three dimensions for an image with stack_axis"),
         ({"workers": 0}, ValueError, "workers is 0; expected at least 1"),
         ({"workers": 1.5}, TypeError, "workers is 1.5; expected a whole number or None"),
         ({"progress": "yes"}, TypeError, "progress is 'yes'; expected True, False or a function"),
@@ -153,10 +157,12 @@ def test_the_typical_range_is_not_that_of_the_noise():
     clean = np.tile(np.linspace(0, 1000, 256), (256, 1))
     noisy = clean + np.random.default_rng(0).normal(0, 500, clean.shape)
     noisy[3, 4] = 1e6  # a hot pixel
-    assert np.diff(typical_ends(clean)) == pytest.approx(1000, rel=0.05)
-    assert np.diff(typical_ends(noisy)) == pytest.approx(1000, rel=0.35)
-    assert np.diff(typical_ends(np.zeros((3, 3), np.uint8))) == 255
-    assert np.diff(typical_ends(np.array([[1.0, 3.0, 8.0]]))) == pytest.approx(7, rel=0.01)
+    assert np.diff(typical_ends(np.array(clean)[None])) == pytest.approx(1000, rel=0.05)
+    assert np.diff(typical_ends(np.array(noisy)[None])) == pytest.approx(1000, rel=0.35)
+    assert np.diff(typical_ends(np.array(np.zeros((3, 3), np.uint8))[None])) == 255
+    assert np.diff(typical_ends(np.array(np.array([[1.0, 3.0, 8.0]]))[None])) == pytest.approx(
+        7, rel=0.01
+    )
 
 
 def test_the_row_is_chosen_by_the_range_of_the_data():
@@ -393,7 +399,10 @@ def test_progress_of_a_stack_is_one_count():
 
 
 def test_a_stack_is_never_taken_for_granted():
-    with pytest.raises(ValueError, match="name stack_axis for a stack of images"):
+    with pytest.raises(
+        ValueError,
+        match="name channel_axis if it is in colour, stack_axis if it is a stack of images",
+    ):
         denoise(np.zeros((3, 20, 20)), 10)
     for axis, error in ((3, ValueError), (-4, ValueError), (0.5, TypeError)):
         with pytest.raises(error, match=f"stack_axis is {axis}; expected a"):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import oracle
 import pytest
-from groups import group, run_kernel
+from groups import group, run_kernel, uneven
 
 from nlridge.families.bayes import bayes
 from nlridge.families.bm3d import bm3d, dct, haar
@@ -33,12 +33,14 @@ def estimator_and_group(name, step, n, m, **options):
     return getattr(FAMILIES[name], step), Y, Y if step == "pilot" else X
 
 
+@pytest.mark.parametrize("noise", ["same", "uneven"])
 @pytest.mark.parametrize(("n", "m"), SIZES)
 @pytest.mark.parametrize(("name", "step"), TAME)
-def test_kernel_and_formula_agree(name, step, n, m):
+def test_kernel_and_formula_agree(name, step, n, m, noise):
     estimator, Y, X = estimator_and_group(name, step, n, m)
-    denoised, weights = estimator.formula(Y, X, 100.0)
-    fast, fast_weights = run_kernel(estimator, Y, X, 100.0)
+    variance = 100.0 if noise == "same" else uneven((n, m))
+    denoised, weights = estimator.formula(Y, X, variance)
+    fast, fast_weights = run_kernel(estimator, Y, X, variance)
     np.testing.assert_allclose(fast, denoised, atol=0.02)  # of a noise level of 10
     np.testing.assert_allclose(fast_weights, weights, rtol=2e-3)
 
@@ -74,13 +76,23 @@ def test_formulas_are_those_of_the_paper(family, expected, n, m):
 
 
 @pytest.mark.parametrize(("name", "step"), STEPS)
+def test_one_variance_for_all_pixels_is_the_same_as_one_for_each(name, step):
+    estimator, Y, X = estimator_and_group(name, step, 49, 24)
+    denoised, weights = estimator.formula(Y, X, 100.0)
+    map_denoised, map_weights = estimator.formula(Y, X, np.full(Y.shape, 100.0))
+    np.testing.assert_allclose(map_denoised, denoised, rtol=1e-8)
+    np.testing.assert_allclose(map_weights, weights, rtol=1e-8)
+
+
+@pytest.mark.parametrize(("name", "step"), STEPS)
 def test_formulas_take_batches(name, step):
     estimator = getattr(FAMILIES[name], step)
     groups = [group(25, 12, mean=mean) for mean in (50, 100, 150)]
     Y, X = (np.stack(part) for part in zip(*groups, strict=True))
-    denoised, weights = estimator.formula(Y, X, 100.0)
+    variances = np.stack([uneven(Y.shape[-2:], 50.0 * (k + 1)) for k in range(3)])
+    denoised, weights = estimator.formula(Y, X, variances)
     for k, (y, x) in enumerate(groups):
-        one, one_weights = estimator.formula(y, x, 100.0)
+        one, one_weights = estimator.formula(y, x, variances[k])
         np.testing.assert_allclose(denoised[k], one, atol=1e-9)
         np.testing.assert_allclose(weights[k], one_weights)
 

@@ -36,9 +36,9 @@ def run_transposed(target, source, rows, columns):
 
 @kernel
 def run_matching(
-    image, row, corner, count, stride, patch, window, m, guess, out, places, kept, chosen
+    image, row, plane, planes, corner, count, stride, patch, window, m, guess, out, places, kept, chosen
 ):  # fmt: skip
-    matching.distances(image, row, corner, count, stride, patch, window, out)
+    matching.distances(image, row, plane, planes, corner, count, stride, patch, window, out)
     size = window * linalg.padded(window)
     for c in range(count):
         here = corner + c * stride
@@ -46,9 +46,9 @@ def run_matching(
 
 
 @kernel
-def run_groups(image, row, places, m, patch, group, weights, mask, total, weight):
-    groups.gather(image, row, places, m, patch, group)
-    groups.aggregate(group, weights, places, m, patch, mask, total, row, weight)
+def run_groups(image, row, plane, planes, places, m, patch, group, weights, mask, total, weight):
+    groups.gather(image, row, plane, planes, places, m, patch, group)
+    groups.aggregate(group, weights, places, m, patch, mask, total, row, plane, planes, weight)
 
 
 @pytest.mark.parametrize("vectors", [1, 2, 3, 4, 7])
@@ -89,19 +89,23 @@ def test_transposed():
 def matched(image, y, x, count, stride, patch, window, m, guess):
     """Corners found by the kernels for `count` references from (y, x) on, `stride` apart."""
     radius = window // 2
+    image = np.atleast_3d(image.T).T  # (planes, height, width)
     frame = np.pad(
-        image, ((radius, radius), (radius, radius + 2 * LANES)), constant_values=matching.FAR
+        image,
+        ((0, 0), (radius, radius), (radius, radius + 2 * LANES)),
+        constant_values=matching.FAR,
     )
+    planes, height, width = frame.shape
     size = window * padded(window)
     out = np.empty(count * size, np.float32)
     kept = np.empty(size + LANES, np.float32)
     places = np.empty((count, size + LANES), np.intp)
-    corner = (y + radius) * frame.shape[1] + x + radius
+    corner = (y + radius) * width + x + radius
     run_matching(
-        frame.ravel(), frame.shape[1], corner, count, stride, patch, window, m, np.float32(guess),
-        out, places, kept, np.empty(m, np.intp),
+        frame.ravel(), width, height * width, planes, corner, count, stride, patch, window, m,
+        np.float32(guess), out, places, kept, np.empty(m, np.intp),
     )  # fmt: skip
-    found = [divmod(int(p), frame.shape[1]) for p in places[:, :m].ravel()]
+    found = [divmod(int(p), width) for p in places[:, :m].ravel()]
     return np.array([(i - radius, j - radius) for i, j in found]).reshape(count, m, 2)
 
 
@@ -119,6 +123,14 @@ def test_matching_is_that_of_the_paper(window, patch, stride):
             np.testing.assert_array_equal(found[c][:m_there], candidates)
 
 
+@pytest.mark.parametrize("planes", [1, 2, 5])
+def test_matching_compares_all_planes(planes):
+    image = np.random.default_rng(planes).integers(0, 60, (planes, 40, 50)).astype(np.float32)
+    found = matched(image, 12, 8, 3, 4, 7, 21, 30, 1000)
+    for c in range(3):
+        np.testing.assert_array_equal(found[c], oracle.similar(image, 12, 8 + 4 * c, 7, 30, 21))
+
+
 @pytest.mark.parametrize("guess", [0, 1e-3, 7, 1e4, 1e20])
 @pytest.mark.parametrize("levels", [1, 2, 4])
 def test_ties_go_to_the_first_position_whatever_the_guess(levels, guess):
@@ -128,42 +140,41 @@ def test_ties_go_to_the_first_position_whatever_the_guess(levels, guess):
         np.testing.assert_array_equal(found[c], oracle.similar(image, 16, 16 + 4 * c, 4, 30, 21))
 
 
+@pytest.mark.parametrize("planes", [1, 2, 3])
 @pytest.mark.parametrize("patch", [1, 3, 7, 8, 11, 16, 19])
-def test_gather_and_aggregate(patch):
+def test_gather_and_aggregate(patch, planes):
     rng = np.random.default_rng(patch)
-    image = rng.normal(size=(60, 60 + 2 * LANES)).astype(np.float32)
+    image = rng.normal(size=(planes, 60, 60 + 2 * LANES)).astype(np.float32)
+    width = image.shape[2]
     corners = rng.integers(0, 60 - patch + 1, (13, 2))
     weights = rng.uniform(0.5, 2, 16).astype(np.float32)
-    size = padded(patch * patch)
+    n = planes * patch * patch
+    size = padded(n)
     group = np.zeros(padded(13) * size + LANES, np.float32)
     mask = (np.arange(padded(patch)) < patch).astype(np.float32)
-    total, weight = np.zeros_like(image), np.zeros_like(image)
-    places = (corners[:, 0] * image.shape[1] + corners[:, 1]).astype(np.intp)
+    total, weight = np.zeros_like(image), np.zeros_like(image[0])
+    places = (corners[:, 0] * width + corners[:, 1]).astype(np.intp)
     run_groups(
-        image.reshape(-1), image.shape[1], places, 13, patch, group, weights, mask,
+        image.reshape(-1), width, image[0].size, planes, places, 13, patch, group, weights, mask,
         total.reshape(-1), weight.reshape(-1),
     )  # fmt: skip
 
     expected = np.zeros(image.shape)
-    covered = np.zeros(image.shape)
     rows = group[: padded(13) * size].reshape(-1, size)
     for j, (y, x) in enumerate(corners):
-        inside = np.s_[y : y + patch, x : x + patch]
-        np.testing.assert_array_equal(rows[j, : patch * patch].reshape(patch, patch), image[inside])
+        inside = np.s_[:, y : y + patch, x : x + patch]
+        np.testing.assert_array_equal(rows[j, :n], image[inside].ravel())
         expected[inside] += weights[j] * image[inside]
-        covered[inside] += weights[j]
     assert not rows[13:].any()
     np.testing.assert_allclose(total, expected, atol=1e-5)
 
-    everywhere = np.ones_like(covered)  # pixels that no patch covers would be 0 / 0
+    everywhere = np.empty((60, 60))
     corner_of_all = weight[:60, :60].copy()
-    corner_of_all += 1e-3
-    normalised = total[:60, :60].copy()
+    corner_of_all += 1e-3  # pixels that no patch covers would be 0 / 0
+    normalised = total[:, :60, :60].copy()
     groups.normalise(normalised, corner_of_all, patch)
     for y in range(60):
         for x in range(60):
             block = corner_of_all[max(0, y - patch + 1) : y + 1, max(0, x - patch + 1) : x + 1]
             everywhere[y, x] = block.sum()
-    np.testing.assert_allclose(
-        normalised, total[:60, :60] / everywhere[:60, :60], rtol=1e-4, atol=1e-6
-    )
+    np.testing.assert_allclose(normalised, total[:, :60, :60] / everywhere, rtol=1e-4, atol=1e-6)

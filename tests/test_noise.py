@@ -103,9 +103,9 @@ def test_the_shrinkage_of_calm_patches_is_that_of_pure_noise():
 @pytest.mark.parametrize(
     ("image", "error", "message"),
     [
-        (np.zeros((3, 4, 5)), ValueError, r"image has shape \(3, 4, 5\); expected \(height, width\)"),
+        (np.zeros((3, 4, 5)), ValueError, r"image has shape \(3, 4, 5\); expected two dimensions"),
         (np.zeros((3, 4), bool), TypeError, "image has dtype bool; expected integers or floats"),
-        (np.full((3, 4), np.nan), ValueError, "image has no pixel that counts"),
+        (np.full((3, 4), np.nan), ValueError, "image has no pixel that is there"),
     ],
 )  # fmt: skip
 def test_bad_images(image, error, message):
@@ -115,9 +115,10 @@ def test_bad_images(image, error, message):
 
 
 def test_bad_masks():
-    for mask in (np.zeros((2, 3), bool), np.zeros((20, 20))):
-        with pytest.raises(ValueError, match=r"mask has shape .*; expected \(20, 20\) and bool"):
-            estimate_sigma(np.zeros((20, 20)), mask=mask)
+    with pytest.raises(ValueError, match=r"mask has shape \(2, 3\); expected \(20, 20\)"):
+        estimate_sigma(np.zeros((20, 20)), mask=np.zeros((2, 3), bool))
+    with pytest.raises(TypeError, match="mask has dtype float64; expected bool"):
+        estimate_sigma(np.zeros((20, 20)), mask=np.zeros((20, 20)))
 
 
 # Noise that grows with the signal.

@@ -28,11 +28,12 @@ def test_low_rank_tends_to_the_constrained_ridge_regression():
     theta = np.linalg.solve(kkt, np.vstack([X.T @ X, np.ones((1, 30))]))[:30]
     denoised, weights = ridge(tolerance=1e-9).refine.formula(Y, X, 100.0)
     np.testing.assert_allclose(denoised, Y @ theta, atol=1e-6)
-    np.testing.assert_allclose(weights, 1 / np.clip(np.sum(theta**2, axis=0), 1 / 30, 1), rtol=1e-6)
+    left = 100.0 * np.clip(np.sum(theta**2, axis=0), 1 / 30, 1)
+    np.testing.assert_allclose(weights, 1 / left, rtol=1e-6)
 
 
 def test_at_a_huge_tolerance_patches_are_averaged():
     Y, X = group(49, 30)
     denoised, weights = ridge(tolerance=1e9).refine.formula(Y, X, 100.0)
     np.testing.assert_allclose(denoised, np.repeat(Y.mean(axis=1, keepdims=True), 30, axis=1))
-    np.testing.assert_allclose(weights, 30)
+    np.testing.assert_allclose(weights, 30 / 100.0)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from benchmarks.sure import biases
-from groups import group
+from groups import group, uneven
 from skimage import data
 
 from nlridge.families import bayes, bm3d, ridge, squared_norm
@@ -94,8 +94,17 @@ def some_parameters(case, seed=0):
     return tuple(rng.normal(0.3, 0.4, size) for size in case.sizes)
 
 
-def noises(shape, seed=0):
-    return SIGMA * np.random.default_rng(seed).normal(size=(DRAWS, *shape))
+def noises(shape, seed=0, variance=SIGMA**2):
+    return np.sqrt(variance) * np.random.default_rng(seed).normal(size=(DRAWS, *shape))
+
+
+def variance_of(case, noise):
+    """Of the noise of a group: one number, or one for each pixel."""
+    return SIGMA**2 if noise == "same" else uneven(case.shape, SIGMA**2)
+
+
+# What the propositions say of one variance holds for one of each pixel as well.
+any_noise = pytest.mark.parametrize("noise", ["same", "uneven"])
 
 
 def assert_mean_is(samples, expected, precision):
@@ -176,61 +185,79 @@ def test_lemma_6_4_the_best_common_column():
 # The propositions, for each family.
 
 
+@any_noise
 @pytest.mark.parametrize("name", CASES)
-def test_the_risk_is_the_mean_error(name):
+def test_the_risk_is_the_mean_error(name, noise):
     case = CASES[name]
+    variance = variance_of(case, noise)
     X, parameters = truth(case), some_parameters(case)
-    errors = [squared_norm(case.f(X + W, parameters) - X) for W in noises(case.shape)]
-    expected = case.risk(X, parameters, SIGMA**2)
+    errors = [
+        squared_norm(case.f(X + W, parameters) - X) for W in noises(case.shape, variance=variance)
+    ]
+    expected = case.risk(X, parameters, variance)
     assert_mean_is(np.array(errors), expected, 0.005 * expected)
 
 
+@any_noise
 @pytest.mark.parametrize("name", CASES)
-def test_sure_is_unbiased(name):
+def test_sure_is_unbiased(name, noise):
     case = CASES[name]
+    variance = variance_of(case, noise)
     X, parameters = truth(case), some_parameters(case)
-    found = np.array([case.sure(X + W, parameters, SIGMA**2) for W in noises(case.shape)])
-    expected = case.risk(X, parameters, SIGMA**2)
+    found = np.array(
+        [case.sure(X + W, parameters, variance) for W in noises(case.shape, variance=variance)]
+    )
+    expected = case.risk(X, parameters, variance)
     assert_mean_is(found, expected, 0.01 * expected)
 
 
+@any_noise
 @pytest.mark.parametrize("name", NOISIER)
-def test_the_noisier_sure_is_unbiased_for_the_noisier_risk(name):
+def test_the_noisier_sure_is_unbiased_for_the_noisier_risk(name, noise):
     """The risk for noise of variance (1 + α) σ², estimated from Y alone."""
     case, plain = NOISIER[name]
+    variance = variance_of(case, noise)
     X, parameters = truth(case), some_parameters(case)
-    found = np.array([case.sure(X + W, parameters, SIGMA**2) for W in noises(case.shape)])
-    expected = case.risk(X, parameters, SIGMA**2)
-    assert expected > 1.05 * plain.risk(X, parameters, SIGMA**2)
+    found = np.array(
+        [case.sure(X + W, parameters, variance) for W in noises(case.shape, variance=variance)]
+    )
+    expected = case.risk(X, parameters, variance)
+    assert expected > 1.05 * plain.risk(X, parameters, variance)
     assert_mean_is(found, expected, 0.01 * expected)
 
 
+@any_noise
 @pytest.mark.parametrize("name", NOISIER)
-def test_the_noisier_sure_is_the_mean_over_noise_added_to_y(name):
+def test_the_noisier_sure_is_the_mean_over_noise_added_to_y(name, noise):
     """As defined: noise of variance α σ² is added to Y, and SURE is taken for what is there then."""
     case, plain = NOISIER[name]
-    Y, parameters = truth(case) + noises(case.shape)[0], some_parameters(case)
-    added = np.sqrt(0.3) * noises(case.shape, seed=1)
-    found = np.array([plain.sure(Y + V, parameters, 1.3 * SIGMA**2) for V in added])
-    expected = case.sure(Y, parameters, SIGMA**2)
+    variance = variance_of(case, noise)
+    Y, parameters = truth(case) + noises(case.shape, variance=variance)[0], some_parameters(case)
+    added = np.sqrt(0.3) * noises(case.shape, 1, variance)
+    found = np.array([plain.sure(Y + V, parameters, 1.3 * variance) for V in added])
+    expected = case.sure(Y, parameters, variance)
     assert_mean_is(found, expected, 0.01 * abs(expected))
 
 
+@any_noise
 @pytest.mark.parametrize(
     "case",
     [*CASES.values(), *(noisier for noisier, _ in NOISIER.values())],
     ids=[*CASES, *(f"{name}, noisier" for name in NOISIER)],
 )
-def test_the_closed_form_of_step_1_minimises_sure(case):
-    Y = truth(case) + noises(case.shape)[0]
-    assert_minimal(lambda p: case.sure(Y, p, SIGMA**2), case.minimise_sure(Y, SIGMA**2))
+def test_the_closed_form_of_step_1_minimises_sure(case, noise):
+    variance = variance_of(case, noise)
+    Y = truth(case) + noises(case.shape, variance=variance)[0]
+    assert_minimal(lambda p: case.sure(Y, p, variance), case.minimise_sure(Y, variance))
 
 
+@any_noise
 @pytest.mark.parametrize("name", CASES)
-def test_the_closed_form_of_step_2_minimises_the_risk(name):
+def test_the_closed_form_of_step_2_minimises_the_risk(name, noise):
     case = CASES[name]
+    variance = variance_of(case, noise)
     X = truth(case)
-    assert_minimal(lambda p: case.risk(X, p, SIGMA**2), case.minimise_risk(X, SIGMA**2))
+    assert_minimal(lambda p: case.risk(X, p, variance), case.minimise_risk(X, variance))
 
 
 @pytest.mark.parametrize("case", [ridge_case(0.5, (3, 8)), bayes_case(0.5, (8, 3))])
@@ -264,28 +291,32 @@ def test_the_threshold_of_bm3d_is_not_the_one_of_sure():
     )
 
 
+@any_noise
 @pytest.mark.parametrize("name", CASES)
-def test_with_the_truth_step_2_beats_every_other_member_of_the_family(name):
+def test_with_the_truth_step_2_beats_every_other_member_of_the_family(name, noise):
     """Step 1's choices for many draws of the noise, and members chosen at random, all do worse."""
     case = CASES[name]
+    variance = variance_of(case, noise)
     X = truth(case)
-    least = case.risk(X, case.minimise_risk(X, SIGMA**2), SIGMA**2)
-    assert 0 < least < X.size * SIGMA**2
-    for W in noises(case.shape)[:200]:
-        assert case.risk(X, case.minimise_sure(X + W, SIGMA**2), SIGMA**2) > least
+    least = case.risk(X, case.minimise_risk(X, variance), variance)
+    assert 0 < least < X.size * np.mean(variance)
+    for W in noises(case.shape, variance=variance)[:200]:
+        assert case.risk(X, case.minimise_sure(X + W, variance), variance) > least
     for seed in range(200):
-        assert case.risk(X, some_parameters(case, seed), SIGMA**2) > least
+        assert case.risk(X, some_parameters(case, seed), variance) > least
 
 
-def test_the_affine_low_rank_minimiser_is_minimal_under_its_constraint():
+@any_noise
+def test_the_affine_low_rank_minimiser_is_minimal_under_its_constraint(noise):
     """Adaptive rank at tolerance 0: among Θ whose columns sum to one, none has a lower risk."""
-    X = truth(ridge_case(shape=(16, 6)))
-    theta = ridge.minimise_risk_at_low_rank(X, SIGMA**2, 1e-12)
+    case = ridge_case(shape=(16, 6))
+    X, variance = truth(case), variance_of(case, noise)
+    theta = ridge.minimise_risk_at_low_rank(X, variance, 1e-12)
     np.testing.assert_allclose(theta.sum(axis=0), 1)
     free = theta[:-1]
 
     def constrained(p):
-        return ridge.risk(X, np.vstack([p[0], 1 - p[0].sum(axis=0)]), SIGMA**2)
+        return ridge.risk(X, np.vstack([p[0], 1 - p[0].sum(axis=0)]), variance)
 
     assert_minimal(constrained, (free,))
 

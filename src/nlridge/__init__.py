@@ -23,8 +23,8 @@ __all__ = [
 
 if TYPE_CHECKING:
     from .denoising import Denoised, denoise, denoise_with_details
+    from .estimating import estimate_noise, estimate_sigma
     from .families import Estimator, Family
-    from .noise.estimation import estimate_noise, estimate_sigma
     from .noise.gaussian import Gaussian
     from .noise.poisson import PoissonGaussian
     from .recipes import Recipe, Step, recipe, recipe_names
@@ -38,8 +38,8 @@ _HOMES = {
     "Family": ".families",
     "Gaussian": ".noise.gaussian",
     "PoissonGaussian": ".noise.poisson",
-    "estimate_noise": ".noise.estimation",
-    "estimate_sigma": ".noise.estimation",
+    "estimate_noise": ".estimating",
+    "estimate_sigma": ".estimating",
     "Recipe": ".recipes",
     "Step": ".recipes",
     "recipe": ".recipes",

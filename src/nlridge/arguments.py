@@ -3,7 +3,7 @@
 import operator
 import os
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +21,13 @@ def checked_noise(sigma: Any, noise: Any) -> Noise | None:
     if sigma is not None and noise is not None:
         raise ValueError(f"sigma is {sigma!r} and noise is {noise!r}; expected one of them at most")
     if sigma is not None:
-        return Gaussian(checked_positive("sigma", sigma))
+        several = hasattr(sigma, "__len__") and not isinstance(sigma, str)
+        noise = Gaussian(sigma if several else checked_positive("sigma", sigma))
     if noise is None:
         return None
     if not all(hasattr(noise, name) for name in ("level", "stabilise", "restore")):
         raise TypeError(f"noise is {noise!r}; expected a noise model such as nlridge.Gaussian(10)")
-    if not noise.level > 0:
+    if not np.any(np.asarray(noise.level) > 0):
         raise ValueError(f"noise is {noise!r}; expected a positive standard deviation")
     found: Noise = noise
     return found
@@ -41,50 +42,54 @@ def checked_method(method: Any) -> str | Recipe:
     raise TypeError(f"method is {method!r}; expected the name of a recipe, or a Recipe")
 
 
+class Layout(NamedTuple):
+    """The shape of an image, and which of its axes hold frames of a stack and channels."""
+
+    shape: tuple[int, ...]
+    stack: int | None
+    channel: int | None
+
+    @property
+    def _named(self) -> list[int]:
+        return [axis for axis in (self.stack, self.channel) if axis is not None]
+
+    def frames(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A view of (frames, channels, height, width)."""
+        array = np.moveaxis(array, self._named, range(len(self._named)))
+        if self.channel is None:
+            array = np.expand_dims(array, -3)
+        return array[None] if self.stack is None else array
+
+    def like_image(self, frames: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A view of the image's own shape."""
+        array = frames[0] if self.stack is None else frames
+        if self.channel is None:
+            array = np.squeeze(array, axis=-3)
+        return np.moveaxis(array, range(len(self._named)), self._named)
+
+    def spread(self, name: str, array: npt.NDArray[Any], instead: str = "") -> npt.NDArray[Any]:
+        """`frames` of what has the image's shape, or is the same for all frames or channels and lacks their axis."""
+        lacking = [[], [self.channel], [self.stack], [self.stack, self.channel]]
+        expected = []
+        for axes in lacking:
+            if None in axes:
+                continue
+            shape = tuple(n for axis, n in enumerate(self.shape) if axis not in axes)
+            if array.shape == shape:
+                return self.frames(np.expand_dims(array, tuple(axes)))  # type: ignore[arg-type]
+            expected.append(str(shape))
+        raise ValueError(
+            f"{name} has shape {array.shape}; expected {instead}{' or '.join(expected)}"
+        )
+
+
 def checked_image(
-    image: npt.ArrayLike, mask: npt.ArrayLike | None
-) -> tuple[npt.NDArray[Any], Mask | None]:
-    pixels, masked = _checked_array(image, mask)
-    if pixels.ndim != 2:
-        hint = "; name stack_axis for a stack of images" if pixels.ndim == 3 else ""
-        raise ValueError(
-            f"image has shape {pixels.shape}; expected two dimensions, (height, width){hint}"
-        )
-    missing = missing_pixels(pixels, masked)
-    if missing is not None and missing.all():
-        raise ValueError("image has no pixel that is there; expected at least one")
-    return pixels, missing
-
-
-def checked_stack(
-    image: npt.ArrayLike, mask: npt.ArrayLike | None, stack_axis: Any
-) -> tuple[npt.NDArray[Any], Any, int]:
-    """The frames, their masks, and the axis along which they are stacked."""
-    pixels, masked = _checked_array(image, mask, stack_axis)
-    if pixels.ndim != 3:
-        raise ValueError(
-            f"image has shape {pixels.shape}; expected three dimensions for a stack of images"
-        )
-    axis = _checked_axis(stack_axis)
-    frames = np.moveaxis(pixels, axis, 0)
-    if masked is None:
-        return frames, [None] * len(frames), axis
-    return frames, np.moveaxis(masked, axis, 0), axis
-
-
-def _checked_axis(stack_axis: Any) -> int:
-    try:
-        axis = operator.index(stack_axis)
-    except TypeError:
-        raise TypeError(f"stack_axis is {stack_axis!r}; expected a whole number or None") from None
-    if not -3 <= axis < 3:
-        raise ValueError(f"stack_axis is {axis}; expected a number from -3 to 2")
-    return axis
-
-
-def _checked_array(
-    image: npt.ArrayLike, mask: npt.ArrayLike | None, stack_axis: Any = None
-) -> tuple[npt.NDArray[Any], Mask | None]:
+    image: npt.ArrayLike,
+    mask: npt.ArrayLike | None,
+    stack_axis: Any = None,
+    channel_axis: Any = None,
+) -> tuple[npt.NDArray[Any], Mask | None, Layout]:
+    """The image and its mask, both as (frames, channels, height, width), and how it was laid out."""
     masked = None
     if isinstance(image, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(image)
@@ -97,27 +102,88 @@ def _checked_array(
         ) from None
     if pixels.dtype.kind not in "uif":
         raise TypeError(f"image has dtype {pixels.dtype}; expected integers or floats")
+    names = {"stack_axis": stack_axis, "channel_axis": channel_axis}
+    named = [name for name, axis in names.items() if axis is not None]
+    dimensions = 2 + len(named)
+    if pixels.ndim != dimensions:
+        because = f" for an image with {' and '.join(named)}" if named else ""
+        hint = (
+            "; name channel_axis if it is in colour, stack_axis if it is a stack of images"
+            if pixels.ndim == dimensions + 1 and len(named) < 2
+            else ""
+        )
+        raise ValueError(
+            f"image has shape {pixels.shape}; expected {('two', 'three', 'four')[len(named)]} "
+            f"dimensions{because}{hint}"
+        )
+    layout = Layout(
+        pixels.shape,
+        *(_checked_axis(name, axis, dimensions) for name, axis in names.items()),
+    )
+    if layout.stack is not None and layout.stack == layout.channel:
+        raise ValueError(
+            f"stack_axis is {stack_axis} and channel_axis is {channel_axis}; expected two different axes"
+        )
     if pixels.size == 0:
         raise ValueError(f"image has shape {pixels.shape}; expected at least one pixel")
-    if mask is None:
-        return pixels, masked
-    given = np.asarray(mask)
-    if given.dtype != bool:
-        raise TypeError(f"mask has dtype {given.dtype}; expected bool, True for missing pixels")
-    expected = [pixels.shape]
-    if stack_axis is not None and pixels.ndim == 3:  # one mask for all images of a stack will do
-        axis = _checked_axis(stack_axis)
-        expected.append(np.moveaxis(pixels, axis, 0).shape[1:])
-    if given.shape not in expected:
+    if masked is not None:
+        masked = layout.frames(masked)
+    if mask is not None:
+        given = np.asarray(mask)
+        if given.dtype != bool:
+            raise TypeError(f"mask has dtype {given.dtype}; expected bool, True for missing pixels")
+        given = layout.spread("mask", given)
+        masked = given if masked is None else given | masked
+    frames = layout.frames(pixels)
+    if masked is not None:
+        masked = np.broadcast_to(masked, frames.shape)
+    return frames, masked, layout
+
+
+def _checked_axis(name: str, value: Any, dimensions: int) -> int | None:
+    if value is None:
+        return None
+    try:
+        axis = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; expected a whole number or None") from None
+    if not -dimensions <= axis < dimensions:
         raise ValueError(
-            f"mask has shape {given.shape}; expected {' or '.join(map(str, expected))}"
+            f"{name} is {axis}; expected a number from {-dimensions} to {dimensions - 1}"
         )
-    if given.shape != pixels.shape:
-        given = np.broadcast_to(np.expand_dims(given, axis), pixels.shape)
-    return pixels, given if masked is None else given | masked
+    return axis % dimensions
 
 
-def missing_pixels(pixels: npt.NDArray[Any], masked: Mask | None) -> Mask | None:
+def checked_levels(noise: Noise | None, layout: Layout) -> npt.NDArray[np.float64] | None:
+    """The level of the noise as an array that broadcasts against (frames, channels, height, width)."""
+    if noise is None:
+        return None
+    levels = np.asarray(noise.level, np.float64)
+    if levels.ndim == 0:
+        return levels.reshape(1, 1, 1, 1)
+    channels = 1 if layout.channel is None else layout.shape[layout.channel]
+    if levels.ndim == 1:
+        if levels.shape != (channels,) or layout.channel is None:
+            raise ValueError(
+                f"sigma has {len(levels)} numbers; expected one, or one for each channel, "
+                + (
+                    "and channel_axis"
+                    if layout.channel is None
+                    else f"of which there are {channels}"
+                )
+            )
+        return levels.reshape(1, -1, 1, 1)
+    return layout.spread("sigma", levels, "a number, one for each channel, or ")
+
+
+def frame_of(array: npt.NDArray[Any] | None, k: int) -> Any:
+    """The k-th frame of an array that has one for each frame, or one for all."""
+    return array if array is None else array[k if len(array) > 1 else 0]
+
+
+def missing_pixels(
+    pixels: npt.NDArray[Any], masked: Mask | None, *, may_be_all: bool = False
+) -> Mask | None:
     """Which pixels are missing: those that are masked or NaN, if there are any."""
     missing = np.zeros(pixels.shape, bool) if masked is None else masked.copy()
     if pixels.dtype.kind == "f":
@@ -127,6 +193,8 @@ def missing_pixels(pixels: npt.NDArray[Any], masked: Mask | None) -> Mask | None
                 f"image has {infinite} infinite pixels; expected finite ones, or NaN for missing ones"
             )
         missing |= np.isnan(pixels)
+    if missing.all() and not may_be_all:
+        raise ValueError("image has no pixel that is there; expected at least one")
     return missing if missing.any() else None
 
 

@@ -9,8 +9,10 @@ Image = npt.NDArray[np.float32]
 def fill(image: Image, missing: npt.NDArray[np.bool_]) -> Image:
     """The image with each missing pixel replaced by a weighted mean of those near it that are there.
 
-    Where none is near, the mean is that of the next coarser scale.  At least one must be there.
+    Where none is near, the mean is that of the next coarser scale, and 0 where there is none at all.
     """
+    if missing.all():
+        return np.zeros_like(image)
     there = (~missing).astype(np.float32)
     total, weight = _blurred(np.where(missing, np.float32(0), image)), _blurred(there)
     known = weight > 1e-3

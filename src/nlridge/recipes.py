@@ -27,22 +27,28 @@ class Step:
         Distance between reference patches, in pixels (δ), at most `patch_size`.
     window : int
         Side of the square that is searched for similar patches, in pixels (w): odd, at most 255.
+    chroma_group_size : int, optional
+        `group_size` for the colours of an image of several channels, as opposed to its brightness; by
+        default the same.
 
     Examples
     --------
     >>> from nlridge import Step
     >>> Step(patch_size=9, group_size=90)
-    Step(patch_size=9, group_size=90, stride=4, window=45)
+    Step(patch_size=9, group_size=90, stride=4, window=45, chroma_group_size=None)
     """
 
     patch_size: int
     group_size: int
     stride: int = 4
     window: int = 45
+    chroma_group_size: int | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            if value is None and field.name == "chroma_group_size":
+                continue
             try:
                 object.__setattr__(self, field.name, operator.index(value))
             except TypeError:
@@ -53,6 +59,8 @@ class Step:
         if self.window % 2 == 0:
             raise ValueError(f"window is {self.window}; expected an odd number")
         self._expect("group_size", 1, self.window**2, " (all patches of the window)")
+        if self.chroma_group_size is not None:
+            self._expect("chroma_group_size", 1, self.window**2, " (all patches of the window)")
 
     def _expect(self, name: str, low: int, high: int, why: str = "") -> None:
         value = getattr(self, name)
@@ -115,7 +123,7 @@ def recipe(name: str, sigma: float, data_range: float = 255.0) -> Recipe:
     >>> import nlridge
     >>> paper = nlridge.recipe("nl-ridge", sigma=25)
     >>> paper.second
-    Step(patch_size=9, group_size=90, stride=4, window=45)
+    Step(patch_size=9, group_size=90, stride=4, window=45, chroma_group_size=120)
     >>> closer = replace(paper, second=replace(paper.second, stride=2))
     >>> clean = nlridge.denoise([[10.0, 12.0], [11.0, 9.0]], sigma=1, method=closer)
     """
@@ -141,40 +149,40 @@ def recipe_names() -> tuple[str, ...]:
 # its level too.
 _Rows: TypeAlias = dict[int, tuple[Step, Step]]
 
-# Table 1 of the paper.
+# Table 1 of the paper, which has no colour: larger groups of that in the second step.
 _TABLE_1: _Rows = {
-    15: (Step(7, 18), Step(7, 55)),
-    35: (Step(9, 18), Step(9, 90)),
-    50: (Step(11, 20), Step(9, 120)),
+    15: (Step(7, 18), Step(7, 55, chroma_group_size=72)),
+    35: (Step(9, 18), Step(9, 90, chroma_group_size=120)),
+    50: (Step(11, 20), Step(9, 120, chroma_group_size=168)),
 }
 
 # Ours, chosen on the odd-numbered images of BSD68: a better conditioned step 1, an adaptive rank in
 # step 2, and a smaller window or larger strides where that costs little.  Patches of 8 x 8 are as good
 # as larger ones where they stand, and fill whole vectors, as do most groups.
 _STANDARD: _Rows = {
-    15: (Step(7, 24, window=31), Step(7, 64, stride=5)),
-    35: (Step(9, 24, window=37), Step(8, 96, stride=5)),
-    50: (Step(11, 24, window=37), Step(8, 128, stride=5)),
+    15: (Step(7, 24, window=31), Step(7, 64, stride=5, chroma_group_size=96)),
+    35: (Step(9, 24, window=37), Step(8, 96, stride=5, chroma_group_size=128)),
+    50: (Step(11, 24, window=37), Step(8, 128, stride=5, chroma_group_size=176)),
 }
 _FAST: _Rows = {
-    15: (Step(8, 16, 6, 29), Step(7, 64, 7)),
-    35: (Step(8, 16, 6, 29), Step(8, 80, 8)),
-    50: (Step(11, 16, 6, 29), Step(8, 112, 8)),
+    15: (Step(8, 16, 6, 29), Step(7, 64, 7, chroma_group_size=80)),
+    35: (Step(8, 16, 6, 29), Step(8, 80, 8, chroma_group_size=112)),
+    50: (Step(11, 16, 6, 29), Step(8, 112, 8, chroma_group_size=144)),
 }
 
 # NL-Bayes: patches that are small, and groups that are larger than n in the first step as the variance
 # of SURE demands; chosen on the odd-numbered images of BSD68.  Larger groups lose in the second step.
 _NL_BAYES: _Rows = {
-    15: (Step(7, 80, window=31), Step(5, 32, stride=3)),
-    35: (Step(7, 80, window=31), Step(6, 40, stride=3)),
-    50: (Step(8, 112, window=37), Step(7, 50)),
+    15: (Step(7, 80, window=31), Step(5, 32, stride=3, chroma_group_size=48)),
+    35: (Step(7, 80, window=31), Step(6, 40, stride=3, chroma_group_size=64)),
+    50: (Step(8, 112, window=37), Step(7, 50, chroma_group_size=80)),
 }
 
 # BM3D: the published stride, and groups and patches near the published ones (16 and 32 patches of 8 x 8).
 _BM3D: _Rows = {
-    15: (Step(6, 16, stride=3), Step(8, 16, stride=3)),
-    35: (Step(7, 16, stride=3), Step(8, 16, stride=3)),
-    50: (Step(10, 16, stride=3), Step(8, 32, stride=3)),
+    15: (Step(6, 16, stride=3), Step(8, 16, stride=3, chroma_group_size=32)),
+    35: (Step(7, 16, stride=3), Step(8, 16, stride=3, chroma_group_size=32)),
+    50: (Step(10, 16, stride=3), Step(8, 32, stride=3, chroma_group_size=64)),
 }
 
 

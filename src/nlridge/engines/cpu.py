@@ -5,10 +5,12 @@ reads its own window of the noisy image and the guide, finds its groups, denoise
 kernel (or its formula where there is no kernel), and adds up its own weighted sums, which are then
 added to those of the image in the order of the blocks: the result depends neither on the number of
 threads nor on what lies farther away than the algorithm reaches.
+
+Images are arrays of (planes, height, width).
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
@@ -33,11 +35,11 @@ _ROWS, _COLUMNS = 16, 32  # reference patches of a block
 _FLOATS = types.Array(types.float32, 1, "C")
 _INDEX = types.intp
 _INDICES = types.Array(types.intp, 1, "C")
-ESTIMATE = types.void(_FLOATS, _FLOATS, _FLOATS, _FLOATS, _INDEX, _INDEX, types.float32, _FLOATS)
+ESTIMATE = types.void(_FLOATS, _FLOATS, _FLOATS, _FLOATS, _INDEX, _INDEX, _FLOATS, _FLOATS)
 """The signature of a family's kernel: Y, X, denoised, weights, n, m, variance, parameters."""
 _DENOISE_GROUPS = types.void(
-    types.FunctionType(ESTIMATE), _FLOATS, _INDICES, _FLOATS, _FLOATS, types.boolean, _FLOATS, _FLOATS,
-    _INDEX, _INDICES, _INDICES, _INDEX, _INDEX, types.float32,
+    types.FunctionType(ESTIMATE), _FLOATS, _INDICES, _FLOATS, _FLOATS, types.boolean, _FLOATS, _INDEX,
+    _FLOATS, _FLOATS, _INDEX, _INDEX, _INDEX, _INDICES, _INDEX, _INDICES, _INDEX, _INDEX,
 )  # fmt: skip
 
 
@@ -58,7 +60,7 @@ class Window(NamedTuple):
 
     def cut(self, image: Image, outside: float) -> Image:
         """A padded copy of this part of the image."""
-        copy = np.full((self.height, self.width), outside, np.float32)
+        copy = np.full((len(image), self.height, self.width), outside, np.float32)
         here, there = self._overlap(image)
         copy[here] = image[there]
         return copy
@@ -68,13 +70,21 @@ class Window(NamedTuple):
         here, there = self._overlap(image)
         image[there] += part[here]
 
-    def _overlap(self, image: Image) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
+    def _overlap(self, image: Image) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
         """Where the window and the image overlap, in coordinates of the one and of the other."""
-        height, width = image.shape
+        _, height, width = image.shape
         y0, y1 = max(self.top, 0), min(self.top + self.height, height)
         x0, x1 = max(self.left, 0), min(self.left + self.width, width)
         here = slice(y0 - self.top, y1 - self.top), slice(x0 - self.left, x1 - self.left)
-        return here, (slice(y0, y1), slice(x0, x1))
+        return (slice(None), *here), (slice(None), slice(y0, y1), slice(x0, x1))
+
+
+class Band(NamedTuple):
+    """Planes that share one Θ: their patches are stacked in the columns of a group."""
+
+    planes: slice
+    group_size: int
+    denoise_groups: Callable[..., None]
 
 
 def step(
@@ -82,23 +92,34 @@ def step(
     guide: Image,
     estimator: Estimator,
     settings: Step,
-    sigma: float,
+    variance: float | Image,
     *,
+    bands: Sequence[range],
+    matched: int,
     workers: int,
     tick: Callable[[], None],
 ) -> Image:
     """Match on the guide, denoise the groups, and average them back into an image.
 
-    `tick` is called from the calling thread after each block.
+    `variance` is that of the noise: a number, or a plane for all planes, or one for each.  `bands` says
+    which planes share one Θ; the first `matched` planes of the guide are compared.  `tick` is called
+    from the calling thread after each block.
     """
-    total, weight = np.zeros_like(noisy), np.zeros_like(noisy)
-    denoise_groups = _denoiser_of_groups(estimator, noisy.shape, settings)
-    denoise = partial(_denoise_block, noisy, guide, denoise_groups, settings, sigma)
-    for window, part, corners in _in_order(denoise, list(blocks(noisy.shape, settings)), workers):
+    total = np.zeros_like(noisy)
+    weight = np.zeros((len(bands), *noisy.shape[1:]), np.float32)
+    found = [
+        _band(planes, estimator, noisy.shape[1:], settings, first=k == 0)
+        for k, planes in enumerate(bands)
+    ]
+    denoise = partial(_denoise_block, noisy, guide, variance, found, matched, settings)
+    for window, part, corners in _in_order(
+        denoise, list(blocks(noisy.shape[1:], settings)), workers
+    ):
         window.add(part, total)
         window.add(corners, weight)
         tick()
-    normalise(total, weight, settings.patch_size)
+    for band, corners in zip(found, weight, strict=True):
+        normalise(total[band.planes], corners, settings.patch_size)
     # Next to pixels so bright that float32 cannot resolve the noise, the image is left as it is.
     unresolved = ~np.isfinite(total)
     total[unresolved] = noisy[unresolved]
@@ -142,13 +163,14 @@ def _in_order(
 def _denoise_block(
     noisy: Image,
     guide: Image,
-    denoise_groups: Callable[..., None],
+    variance: float | Image,
+    bands: Sequence[Band],
+    matched: int,
     settings: Step,
-    sigma: float,
     block: Block,
 ) -> tuple[Window, Image, Image]:
     """The weighted sums of the denoised patches of a block, and the weights at their corners."""
-    patch, group_size, radius = settings.patch_size, settings.group_size, settings.window // 2
+    patch, radius = settings.patch_size, settings.window // 2
     ys, xs = block
     top, left = int(ys[0]) - radius, int(xs[0]) - radius
     window = Window(
@@ -159,52 +181,64 @@ def _denoise_block(
     )
     y = window.cut(noisy, 0)
     g = window.cut(guide, FAR)
-    total, weight = np.zeros_like(y), np.zeros_like(y)
-    variance = np.float32(sigma**2)
-    sizes = _group_sizes(block, noisy.shape, settings)
-    places = np.empty(len(sizes) * group_size, np.intp)
+    if isinstance(variance, np.ndarray):
+        v = window.cut(variance, 1)
+    else:
+        v = np.full((1, 1, 1), variance, np.float32)
+    total, weight = np.zeros_like(y), np.zeros((len(bands), *y.shape[1:]), np.float32)
+    most = max(band.group_size for band in bands)
+    sizes = _group_sizes(block, noisy.shape[1:], settings, most)
+    places = np.empty(len(sizes) * most, np.intp)
+    plane = window.height * window.width
     _match(
         g.reshape(-1),
         window.width,
+        plane,
+        matched,
         ys - top,
         xs - left,
         settings.stride,
         patch,
         settings.window,
-        variance,
+        v.reshape(-1)[0],
         sizes,
-        group_size,
+        most,
         places,
     )
-    denoise_groups(
-        y.reshape(-1),
-        g.reshape(-1),
-        guide is noisy,
-        total.reshape(-1),
-        weight.reshape(-1),
-        window.width,
-        places,
-        sizes,
-        group_size,
-        patch,
-        variance,
-    )
+    for band, corners in zip(bands, weight, strict=True):
+        band.denoise_groups(
+            y[band.planes].reshape(-1),
+            g[band.planes].reshape(-1),
+            guide is noisy,
+            (v if len(v) == 1 else v[band.planes]).reshape(-1),
+            0 if len(v) == 1 else plane,
+            total[band.planes].reshape(-1),
+            corners.reshape(-1),
+            window.width,
+            plane,
+            band.planes.stop - band.planes.start,
+            places,
+            most,
+            np.minimum(sizes, band.group_size),
+            band.group_size,
+            patch,
+        )
     return window, total, weight
 
 
-def _group_sizes(block: Block, shape: tuple[int, int], settings: Step) -> Positions:
-    """How many patches the group of each reference has: fewer where its window holds fewer."""
+def _group_sizes(block: Block, shape: tuple[int, int], settings: Step, most: int) -> Positions:
+    """How many patches the group of each reference has: fewer than `most` where its window holds fewer."""
     radius = settings.window // 2
     rows, columns = (
         np.minimum(corners + radius, length - settings.patch_size) - np.maximum(corners - radius, 0)
         for corners, length in zip(block, shape, strict=True)
     )
-    return np.minimum(np.outer(rows + 1, columns + 1), settings.group_size).reshape(-1)
+    return np.minimum(np.outer(rows + 1, columns + 1), most).reshape(-1)
 
 
 @kernel
 def _match(
-    guide, row_length, ys, xs, stride, patch, window, variance, sizes, group_size, places
+    guide, row_length, plane, planes, ys, xs, stride, patch, window, variance, sizes, group_size, places
 ):  # fmt: skip
     """places[k group_size:] = offsets of the sizes[k] patches that are nearest to the k-th reference."""
     candidates = window * padded(window)
@@ -214,14 +248,16 @@ def _match(
     kept = np.empty(candidates + LANES, np.float32)
     k = 0
     for i in range(len(ys)):
-        guess = np.float32(2 * patch * patch) * variance
+        guess = np.float32(2 * planes * patch * patch) * variance
         first = 0
         while first < len(xs):
             count = 1  # references that are a stride apart: all, or all but the last of the image
             while first + count < len(xs) and xs[first + count] - xs[first + count - 1] == stride:
                 count += 1
             corner = ys[i] * row_length + xs[first]
-            distances(guide, row_length, corner, count, stride, patch, window, distance)
+            distances(
+                guide, row_length, plane, planes, corner, count, stride, patch, window, distance
+            )
             for c in range(count):
                 guess = nearest(
                     distance,
@@ -241,59 +277,73 @@ def _match(
             first += count
 
 
-def _denoiser_of_groups(
-    estimator: Estimator, shape: tuple[int, int], settings: Step
-) -> Callable[..., None]:
-    """What denoises the groups of a block: the kernel with its parameters, or the formula."""
+def _band(
+    planes: range, estimator: Estimator, shape: tuple[int, int], settings: Step, *, first: bool
+) -> Band:
+    """What denoises the groups of a band: the kernel with its parameters, or the formula."""
+    group_size = settings.group_size if first else settings.chroma_group_size or settings.group_size
+    there = slice(planes.start, planes.stop)
     if estimator.kernel is None:
-        return partial(_denoise_groups_by_formula, estimator.formula)
-    found = (_group_sizes(block, shape, settings) for block in blocks(shape, settings))
+        return Band(there, group_size, partial(_denoise_groups_by_formula, estimator.formula))
+    found = (_group_sizes(block, shape, settings, group_size) for block in blocks(shape, settings))
     parameters: list[npt.NDArray[np.float32]] = []
-    starts = np.zeros(settings.group_size + 1, np.intp)
+    starts = np.zeros(group_size + 1, np.intp)
     for m in sorted({int(size) for sizes in found for size in np.unique(sizes)}):
         starts[m] = sum(part.size for part in parameters)
-        numbers = estimator.parameters(settings.patch_size**2, m)
+        numbers = estimator.parameters(len(planes) * settings.patch_size**2, m)
         parameters.append(np.asarray(numbers, np.float32).reshape(-1))
     estimate = compiled(estimator.kernel, ESTIMATE)
     compiled(_denoise_groups, _DENOISE_GROUPS)
-    return partial(_denoise_groups, estimate, np.concatenate(parameters), starts)
+    return Band(
+        there,
+        group_size,
+        partial(_denoise_groups, estimate, np.concatenate(parameters), starts),
+    )
 
 
 @kernel
 def _denoise_groups(
-    estimate, parameters, starts, noisy, guide, guide_is_noisy, total, weight, row_length, places,
-    sizes, group_size, patch, variance,
+    estimate, parameters, starts, noisy, guide, guide_is_noisy, variance, variance_plane, total, weight,
+    row_length, plane, planes, places, places_row, sizes, group_size, patch,
 ):  # fmt: skip
-    n = patch * patch
+    n = planes * patch * patch
     size, most = padded(n), padded(group_size)
     # Zeros, since arithmetic on whole vectors also touches what no pixel is ever written to.
     Y = np.zeros(most * size + LANES, np.float32)
     X = Y if guide_is_noisy else np.zeros(most * size + LANES, np.float32)
+    same_noise = len(variance) == 1
+    V = variance if same_noise else np.zeros(most * size + LANES, np.float32)
     denoised = np.zeros(most * size + LANES, np.float32)
     weights = np.empty(most, np.float32)
     mask = ones(patch)
     for k in range(len(sizes)):
         m = sizes[k]
-        here = places[k * group_size : k * group_size + m]
-        gather(noisy, row_length, here, m, patch, Y)
+        here = places[k * places_row : k * places_row + m]
+        gather(noisy, row_length, plane, planes, here, m, patch, Y)
         if not guide_is_noisy:
-            gather(guide, row_length, here, m, patch, X)
-        estimate(Y, X, denoised, weights, n, m, variance, parameters[starts[m] :])
-        aggregate(denoised, weights, here, m, patch, mask, total, row_length, weight)
+            gather(guide, row_length, plane, planes, here, m, patch, X)
+        if not same_noise:
+            gather(variance, row_length, variance_plane, planes, here, m, patch, V)
+        estimate(Y, X, denoised, weights, n, m, V, parameters[starts[m] :])
+        aggregate(denoised, weights, here, m, patch, mask, total, row_length, plane, planes, weight)
 
 
 def _denoise_groups_by_formula(
-    formula: Callable[..., Estimate], noisy, guide, guide_is_noisy, total, weight, row_length, places,
-    sizes, group_size, patch, variance,
+    formula: Callable[..., Estimate], noisy, guide, guide_is_noisy, variance, variance_plane, total,
+    weight, row_length, plane, planes, places, places_row, sizes, group_size, patch,
 ) -> None:  # fmt: skip
     """All groups of one size at once, in float64."""
-    n = patch * patch
+    n = planes * patch * patch
     for m in np.unique(sizes):
-        here = places.reshape(-1, group_size)[sizes == m, :m].copy()
-        Y = gather_all(noisy, row_length, here, patch)
-        X = gather_all(guide, row_length, here, patch)
+        here = places.reshape(-1, places_row)[sizes == m, :m].copy()
+        Y, X = (gather_all(a, row_length, plane, planes, here, patch) for a in (noisy, guide))
         groups = (group[:, :m, :n].mT.astype(np.float64) for group in (Y, X))
-        estimate, weights = formula(*groups, float(variance))
+        if len(variance) == 1:
+            V = float(variance[0])
+        else:
+            V = gather_all(variance, row_length, variance_plane, planes, here, patch)
+            V = V[:, :m, :n].mT.astype(np.float64)
+        estimate, weights = formula(*groups, V)
         estimate, weights = np.asarray(estimate), np.asarray(weights)
         expected = (len(here), n, m), (len(here), m)
         if (estimate.shape, weights.shape) != expected:
@@ -304,4 +354,4 @@ def _denoise_groups_by_formula(
         denoised = np.zeros_like(Y)
         denoised[:, :m, :n] = estimate.mT
         weights = np.ascontiguousarray(weights, np.float32)
-        aggregate_all(denoised, weights, here, patch, total, row_length, weight)
+        aggregate_all(denoised, weights, here, patch, total, row_length, plane, planes, weight)

@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[np.floating[Any]]
 Estimate: TypeAlias = tuple[Array, Array]
+Variance: TypeAlias = float | Array
+"""Of the noise: one number, or one for each pixel of a group."""
 
 
 def _no_parameters(n: int, m: int) -> Sequence[float]:
@@ -27,13 +29,14 @@ class Estimator:
     ----------
     formula
         formula(Y, X, variance) takes noisy groups Y and guide groups X, arrays of shape (..., n, m)
-        whose columns are patches, and the variance of the noise. It gives the denoised groups and
-        the weight of each patch, of shape (..., m), which must be positive.
+        whose columns are patches, and the variance of the noise: a number, or an array of the shape of
+        Y where it differs from pixel to pixel. It gives the denoised groups and the weight of each
+        patch, of shape (..., m), which must be positive: best, one over the variance that is left in it.
     kernel
         The same for one group in compiled form, with the signature
         kernel(Y, X, denoised, weights, n, m, variance, parameters). Groups are as
         `nlridge.patches.groups` lays them out; Y and X may be the same array, and neither may be
-        written to. Of `denoised` the first n numbers of each patch count; what is written beyond them,
+        written to. `variance` is an array of one number for all pixels, or laid out as Y. Of `denoised` the first n numbers of each patch count; what is written beyond them,
         if anything, must be finite. Without a kernel the formula is run, which takes longer.
     parameters
         parameters(n, m) gives the numbers that the kernel takes for groups of m patches of n pixels.
@@ -82,6 +85,8 @@ class Family:
     name: str
     pilot: Estimator
     refine: Estimator | None = None
+    stacks_planes: bool = False
+    """Whether a patch of two planes of a colour image may be one column of a group, n being twice p²."""
 
 
 def squared_norm(matrix: Array) -> Array:

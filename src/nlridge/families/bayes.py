@@ -16,8 +16,9 @@ from ..kernels.linalg import (
     panels,
     product,
 )
-from ..kernels.simd import LANES, load, splat, store
-from . import Array, Estimate, Estimator, Family, conditioned, squared_norm
+from ..kernels.simd import LANES, fma, load, splat, store
+from ..kernels.variances import patch_variance, pixel_scales
+from . import Array, Estimate, Estimator, Family, Variance, conditioned, squared_norm
 
 
 def bayes(*, noisier: float = 0.1) -> Family:
@@ -41,57 +42,68 @@ def bayes(*, noisier: float = 0.1) -> Family:
 # The formulas.
 
 
-def risk(X: Array, theta: Array, beta: Array, variance: float) -> Array:
-    """E|f(Y) - X|² = |ΘX + βu' - X|² + m σ² |Θ|², the quadratic risk (Proposition 6.7)."""
+def noise_in_pixels(variance: Variance, shape: tuple[int, ...]) -> Array:
+    """The diagonal of R = E[WW'] / m: the variance of each pixel, as a mean over the patches."""
+    return np.asarray(np.mean(np.broadcast_to(variance, shape), axis=-1))
+
+
+def risk(X: Array, theta: Array, beta: Array, variance: Variance) -> Array:
+    """E|f(Y) - X|² = |ΘX + βu' - X|² + m tr ΘRΘ', the quadratic risk (Proposition 6.7); for one σ², m σ² |Θ|²."""
     m = X.shape[-1]
-    return squared_norm(theta @ X + beta[..., None] - X) + m * variance * squared_norm(theta)
+    R = noise_in_pixels(variance, X.shape)[..., None, :]
+    error = squared_norm(theta @ X + beta[..., None] - X)
+    return error + m * np.sum(R * theta**2, axis=(-2, -1))
 
 
-def sure(Y: Array, theta: Array, beta: Array, variance: float, noisier: float = 0.0) -> Array:
-    """Stein's unbiased estimate of the risk, |ΘY + βu' - Y|² + 2 m σ² tr Θ - n m σ² (Proposition 6.5).
+def sure(Y: Array, theta: Array, beta: Array, variance: Variance, noisier: float = 0.0) -> Array:
+    """Stein's unbiased estimate of the risk, |ΘY + βu' - Y|² + 2 m tr ΘR - m tr R (Proposition 6.5).
 
     With α = `noisier` > 0, of the risk for noise of variance (1 + α) σ²: what is added to Y in
-    thought is averaged out, which leaves α m σ² |Θ - I|² of it.
+    thought is averaged out, which leaves α m tr (Θ - I)R(Θ - I)' of it.
     """
     n, m = Y.shape[-2:]
-    D = m * variance
+    R = noise_in_pixels(variance, Y.shape)
+    change = theta - np.eye(n)
+    trace = np.sum(R * (2 * np.diagonal(theta, axis1=-2, axis2=-1) - 1), axis=-1)
     return (
         squared_norm(theta @ Y + beta[..., None] - Y)
-        + noisier * D * squared_norm(theta - np.eye(n))
-        + (1 + noisier) * D * (2 * np.trace(theta, axis1=-2, axis2=-1) - n)
+        + noisier * m * np.sum(R[..., None, :] * change**2, axis=(-2, -1))
+        + (1 + noisier) * m * trace
     )
 
 
-def minimise_sure(Y: Array, variance: float, noisier: float = 0.0) -> tuple[Array, Array]:
-    """Θ = (C_Y - σ² I)(C_Y + α σ² I)⁻¹ and β = (I - Θ) μ_Y, with α = `noisier` (Proposition 6.6)."""
+def minimise_sure(Y: Array, variance: Variance, noisier: float = 0.0) -> tuple[Array, Array]:
+    """Θ = I - (1 + α) R (C_Y + α R)⁻¹ and β = (I - Θ) μ_Y, with α = `noisier` (Proposition 6.6)."""
     mean, C = _moments(Y)
     identity = np.eye(Y.shape[-2])
-    inverse = np.linalg.inv(C + noisier * variance * identity)
-    theta = identity - (1 + noisier) * variance * inverse
+    R = noise_in_pixels(variance, Y.shape)[..., None] * identity
+    theta = identity - (1 + noisier) * R @ np.linalg.inv(C + noisier * R)
     return theta, ((identity - theta) @ mean)[..., 0]
 
 
-def minimise_risk(X: Array, variance: float) -> tuple[Array, Array]:
-    """Θ = C_X (C_X + σ² I)⁻¹ and β = (I - Θ) μ_X (Proposition 6.7)."""
+def minimise_risk(X: Array, variance: Variance) -> tuple[Array, Array]:
+    """Θ = C_X (C_X + R)⁻¹ and β = (I - Θ) μ_X (Proposition 6.7)."""
     mean, C = _moments(X)
     identity = np.eye(X.shape[-2])
-    theta = np.linalg.solve(C + variance * identity, C)
+    R = noise_in_pixels(variance, X.shape)[..., None] * identity
+    theta = np.linalg.solve(C + R, C).mT
     return theta, ((identity - theta) @ mean)[..., 0]
 
 
-def pilot(Y: Array, X: Array, variance: float, noisier: float) -> Estimate:
+def pilot(Y: Array, X: Array, variance: Variance, noisier: float) -> Estimate:
     """Step 1: the minimiser of SURE; X takes no part."""
-    return _combine(Y, *minimise_sure(Y, variance, noisier))
+    return _combine(Y, *minimise_sure(Y, variance, noisier), variance)
 
 
-def refine(Y: Array, X: Array, variance: float) -> Estimate:
+def refine(Y: Array, X: Array, variance: Variance) -> Estimate:
     """Step 2: the minimiser of the risk, with the pilot X in place of the truth."""
-    return _combine(Y, *minimise_risk(X, variance))
+    return _combine(Y, *minimise_risk(X, variance), variance)
 
 
-def _combine(Y: Array, theta: Array, beta: Array) -> Estimate:
-    """ΘY + βu', and a weight of 1 for all patches: they are denoised by the same Θ, and so alike."""
-    return theta @ Y + beta[..., None], np.ones((*Y.shape[:-2], Y.shape[-1]))
+def _combine(Y: Array, theta: Array, beta: Array, variance: Variance) -> Estimate:
+    """ΘY + βu', and one over the variance of each patch: the same Θ denoises all of them alike."""
+    weights = 1 / np.mean(np.broadcast_to(variance, Y.shape), axis=-2)
+    return theta @ Y + beta[..., None], weights
 
 
 def _moments(X: Array) -> tuple[Array, Array]:
@@ -106,16 +118,20 @@ def _moments(X: Array) -> tuple[Array, Array]:
 @kernel
 def bayes_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     """Θ = I - b (m C_X + a I)⁻¹, which is both steps: `pilot` with X = Y, a = α m σ² and b = (1 + α) m σ²,
-    and `refine` with a = b = m σ².  Then ΘY + βu' = Θ(Y - μ_X u') + μ_X u'.
+    and `refine` with a = b = m σ².  Then ΘY + βu' = Θ(Y - μ_X u') + μ_X u'.  That is for noise of one level:
+    pixels are first multiplied by q_k, which makes their noise the same, and the result is divided by it.
     """
-    size = padded(n)
-    a = parameters[0] * np.float32(m) * variance
-    b = parameters[1] * np.float32(m) * variance
+    side, size = padded(m), padded(n)
+    q = np.empty(size, np.float32)
+    typical = pixel_scales(q, variance, n, m)
+    a = parameters[0] * np.float32(m) * typical
+    b = parameters[1] * np.float32(m) * typical
     mean = np.empty(size, np.float32)
+    all_alike = ones(m)
     for k in range(0, size, LANES):
-        store(mean, k, load(X, k) + mean_shift(X, k, size, m))
-    rows = np.empty(padded(m) * size, np.float32)
-    _centred(rows, X, mean, n, m)
+        store(mean, k, load(X, k) + mean_shift(X, k, size, m, all_alike, np.float32(m)))
+    rows = np.empty(side * size, np.float32)
+    _centred(rows, X, mean, q, n, m)
     theta = np.empty(size * size, np.float32)
     gram(theta, rows, size, m)
     for i in range(n):
@@ -128,22 +144,24 @@ def bayes_kernel(Y, X, denoised, weights, n, m, variance, parameters):
             store(theta, o, splat(-b) * load(theta, o))
         theta[i * size + i] += 1
 
-    _centred(rows, Y, mean, n, m)
+    _centred(rows, Y, mean, q, n, m)
     product(denoised, ZERO, size, rows, ZERO, size, ONE, theta, ZERO, size, panels(m), size, n)
+    unit = np.zeros(size, np.float32)
+    for k in range(n):
+        unit[k] = 1 / q[k]
     for k in range(0, size, LANES):
         for o in range(k, m * size, size):
-            store(denoised, o, load(denoised, o) + load(mean, k))
+            store(denoised, o, fma(load(denoised, o), load(unit, k), load(mean, k)))
     for j in range(m):
-        weights[j] = 1
+        weights[j] = 1 / patch_variance(variance, j, n)
 
 
 @part
-def _centred(rows, Y, mean, n, m):
-    """rows = Y less the mean patch in each row; what pads the patches, and the group, is zero."""
+def _centred(rows, Y, mean, q, n, m):
+    """rows = Y less the mean patch, times q; what pads the patches, and the group, is zero."""
     size = padded(n)
-    inside = ones(n)
     for k in range(0, size, LANES):
         for o in range(k, m * size, size):
-            store(rows, o, (load(Y, o) - load(mean, k)) * load(inside, k))
+            store(rows, o, (load(Y, o) - load(mean, k)) * load(q, k))
     for o in range(m * size, panels(m) * size, LANES):
         store(rows, o, splat(np.float32(0)))

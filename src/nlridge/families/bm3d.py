@@ -9,8 +9,8 @@ import numpy as np
 
 from ..kernels.compile import kernel, part
 from ..kernels.linalg import ONE, ZERO, padded, panels, product, transposed
-from ..kernels.simd import LANES
-from . import Array, Estimate, Estimator, Family, expect_not_negative, squared_norm
+from ..kernels.simd import LANES, splat, store
+from . import Array, Estimate, Estimator, Family, Variance, expect_not_negative, squared_norm
 
 Transform: TypeAlias = Callable[[int], Array]
 
@@ -97,68 +97,78 @@ def _checked(transform: Transform, size: int) -> Array:
     return matrix
 
 
-def risk(X: Array, theta: Array, variance: float, P: Array, Q: Array) -> Array:
-    """E|f(Y) - X|² = |Θ ⊙ PXQ - PXQ|² + σ² |Θ|², the quadratic risk (Proposition 6.10)."""
-    coefficients = P @ X @ Q
-    return squared_norm(theta * coefficients - coefficients) + variance * squared_norm(theta)
+def noise_in_coefficients(variance: Variance, P: Array, Q: Array) -> Variance:
+    """The variance S of each coefficient, (P ⊙ P) V (Q ⊙ Q), if V is that of each pixel; σ² if all are σ²."""
+    return variance if np.ndim(variance) == 0 else P**2 @ variance @ Q**2
 
 
-def sure(Y: Array, theta: Array, variance: float, P: Array, Q: Array) -> Array:
-    """Stein's unbiased estimate of the risk, |f(Y) - Y|² + 2 σ² <Θ, U> - n m σ² (Proposition 6.8)."""
-    n, m = Y.shape[-2:]
-    denoised, _ = _combine(Y, theta, P, Q)
-    return squared_norm(denoised - Y) + variance * (2 * theta.sum(axis=(-2, -1)) - n * m)
+def risk(X: Array, theta: Array, variance: Variance, P: Array, Q: Array) -> Array:
+    """E|f(Y) - X|² = |Θ ⊙ PXQ - PXQ|² + Σ S ⊙ Θ², the quadratic risk (Proposition 6.10)."""
+    coefficients, S = P @ X @ Q, noise_in_coefficients(variance, P, Q)
+    error = squared_norm(theta * coefficients - coefficients)
+    return error + np.sum(S * theta**2, axis=(-2, -1))
 
 
-def minimise_sure(Y: Array, variance: float, P: Array, Q: Array) -> Array:
-    """Θ̂₁ₐ = 1 - σ² / (PYQ)² (Proposition 6.9).
+def sure(Y: Array, theta: Array, variance: Variance, P: Array, Q: Array) -> Array:
+    """Stein's unbiased estimate of the risk, |f(Y) - Y|² + 2 <Θ, S> - Σ S (Proposition 6.8)."""
+    S = noise_in_coefficients(variance, P, Q)
+    denoised, _ = _combine(Y, theta, variance, P, Q)
+    return squared_norm(denoised - Y) + np.sum(S * (2 * theta - 1), axis=(-2, -1))
 
-    Coefficients below 1e-4 σ count as that: an exact zero would give infinity.
+
+def minimise_sure(Y: Array, variance: Variance, P: Array, Q: Array) -> Array:
+    """Θ̂₁ₐ = 1 - S / (PYQ)² (Proposition 6.9).
+
+    Coefficients below 1e-4 of their noise count as that: an exact zero would give infinity.
     """
-    return 1 - variance / np.maximum((P @ Y @ Q) ** 2, 1e-8 * variance)
+    S = noise_in_coefficients(variance, P, Q)
+    return 1 - S / np.maximum((P @ Y @ Q) ** 2, 1e-8 * S)
 
 
-def keep_or_cancel(Y: Array, variance: float, P: Array, Q: Array, threshold: float) -> Array:
-    """Θ = 1(|PYQ| ≥ threshold x σ): among zeros and ones, √2 minimises SURE (6.9)."""
-    return np.where(np.abs(P @ Y @ Q) >= threshold * np.sqrt(variance), 1.0, 0.0)
+def keep_or_cancel(Y: Array, variance: Variance, P: Array, Q: Array, threshold: float) -> Array:
+    """Θ = 1(|PYQ| ≥ threshold x √S): among zeros and ones, √2 minimises SURE (6.9)."""
+    S = noise_in_coefficients(variance, P, Q)
+    return np.where(np.abs(P @ Y @ Q) >= threshold * np.sqrt(S), 1.0, 0.0)
 
 
-def minimise_risk(X: Array, variance: float, P: Array, Q: Array) -> Array:
-    """Θ = (PXQ)² / (σ² + (PXQ)²), Wiener's filter (Proposition 6.10)."""
+def minimise_risk(X: Array, variance: Variance, P: Array, Q: Array) -> Array:
+    """Θ = (PXQ)² / (S + (PXQ)²), Wiener's filter (Proposition 6.10)."""
     power = (P @ X @ Q) ** 2
-    return power / (variance + power)
+    return power / (noise_in_coefficients(variance, P, Q) + power)
 
 
 def pilot(
     Y: Array,
     X: Array,
-    variance: float,
+    variance: Variance,
     matrices: Callable[[int, int], tuple[Array, Array]],
     threshold: float | None,
 ) -> Estimate:
     """Step 1: keep or cancel, or the unconstrained minimiser of SURE; X takes no part."""
     P, Q = matrices(*Y.shape[-2:])
     if threshold is None:
-        return _combine(Y, minimise_sure(Y, variance, P, Q), P, Q)
-    return _combine(Y, keep_or_cancel(Y, variance, P, Q, threshold), P, Q)
+        return _combine(Y, minimise_sure(Y, variance, P, Q), variance, P, Q)
+    return _combine(Y, keep_or_cancel(Y, variance, P, Q, threshold), variance, P, Q)
 
 
 def refine(
-    Y: Array, X: Array, variance: float, matrices: Callable[[int, int], tuple[Array, Array]]
+    Y: Array, X: Array, variance: Variance, matrices: Callable[[int, int], tuple[Array, Array]]
 ) -> Estimate:
     """Step 2: the minimiser of the risk, with the pilot X in place of the truth."""
     P, Q = matrices(*Y.shape[-2:])
-    return _combine(Y, minimise_risk(X, variance, P, Q), P, Q)
+    return _combine(Y, minimise_risk(X, variance, P, Q), variance, P, Q)
 
 
-def _combine(Y: Array, theta: Array, P: Array, Q: Array) -> Estimate:
-    """P⁻¹(Θ ⊙ (PYQ))Q⁻¹, and a weight n m / |Θ|² that is the same for all patches of the group.
+def _combine(Y: Array, theta: Array, variance: Variance, P: Array, Q: Array) -> Estimate:
+    """P⁻¹(Θ ⊙ (PYQ))Q⁻¹, and a weight that is the same for all patches of the group.
 
-    |Θ|² σ² / (n m) is the mean variance of the noise that is left in a pixel: that of one coefficient
+    It is one over the mean variance that is left in a pixel, Σ S ⊙ Θ² / (n m): that of one coefficient
     at least, since |Θ| may be 0.
     """
     n, m = Y.shape[-2:]
-    weight = n * m / np.maximum(squared_norm(theta), 1)
+    S = np.broadcast_to(noise_in_coefficients(variance, P, Q), Y.shape)
+    left = np.sum(S * theta**2, axis=(-2, -1)) / (n * m)
+    weight = 1 / np.maximum(left, S.mean(axis=(-2, -1)) / (n * m))
     return P.mT @ (theta * (P @ Y @ Q)) @ Q.mT, np.repeat(weight[..., None], m, axis=-1)
 
 
@@ -168,21 +178,25 @@ def _combine(Y: Array, theta: Array, P: Array, Q: Array) -> Estimate:
 def _parameters(
     patch_transform: Transform, group_transform: Transform, threshold: float, n: int, m: int
 ) -> Array:
-    """The threshold and the matrices: T with zeros up to a whole panel, Q and Q' up to whole vectors."""
+    """The threshold and the matrices: T with zeros up to a whole panel, Q and Q' up to whole vectors.
+
+    Then the squares of all three.
+    """
     p = math.isqrt(n)
     rows, side = -(-p // 8) * 8, -(-m // LANES) * LANES
     T, Q, inverse = np.zeros((rows, rows)), np.zeros((m, side)), np.zeros((m, side))
     T[:p, :p] = _checked(patch_transform, p)
     Q[:, :m] = _checked(group_transform, m).T
     inverse[:, :m] = Q[:, :m].T
-    return np.concatenate([[threshold], T.ravel(), Q.ravel(), inverse.ravel()])
+    matrices = np.concatenate([T.ravel(), Q.ravel(), inverse.ravel()])
+    return np.concatenate([[threshold], matrices, matrices**2])
 
 
 @part
-def _forward(coefficients, work, Y, p, m, parameters):
+def _forward(coefficients, work, Y, p, m, matrices):
     """coefficients (n x side, one patch a column) = PYQ."""
     n, side, rows = p * p, padded(m), panels(p)
-    T, Q = parameters[1:], parameters[1 + rows * rows :]
+    T, Q = matrices, matrices[rows * rows :]
     row = p * side
     transposed(work, Y, side, padded(n))
     for x in range(p):
@@ -195,10 +209,10 @@ def _forward(coefficients, work, Y, p, m, parameters):
 
 
 @part
-def _backward(denoised, work, coefficients, p, m, parameters):
+def _backward(denoised, work, coefficients, p, m, matrices):
     """denoised (one patch a row) = P⁻¹ coefficients Q⁻¹; the coefficients are lost."""
     n, side, rows = p * p, padded(m), panels(p)
-    T, Q = parameters[1:], parameters[1 + rows * rows + m * side :]
+    T, Q = matrices, matrices[rows * rows + m * side :]
     row = p * side
     product(work, ZERO, side, coefficients, ZERO, side, ONE, Q, ZERO, side, panels(n), side, m)
     for x in range(p):
@@ -208,6 +222,25 @@ def _backward(denoised, work, coefficients, p, m, parameters):
         o = y * row
         product(work, o, side, T, ZERO, ONE, rows, coefficients, o, side, rows, side, p)
     transposed(denoised, work, padded(n), side)
+
+
+@part
+def _noise(S, work, variance, p, m, matrices):
+    """S = the variance of each coefficient, and 1 in what pads it; returns the mean of all."""
+    n, side, rows = p * p, padded(m), panels(p)
+    if len(variance) == 1:
+        for o in range(0, n * side, LANES):
+            store(S, o, splat(variance[0]))
+        return variance[0]
+    squares = matrices[rows * rows + 2 * m * side :]
+    _forward(S, work, variance, p, m, squares)
+    total = np.float32(0)
+    for i in range(n):
+        for o in range(i * side, i * side + m):
+            total += S[o]
+        for o in range(i * side + m, (i + 1) * side):
+            S[o] = 1
+    return total / np.float32(n * m)
 
 
 @part
@@ -222,48 +255,52 @@ def _room(p, m):
 
 
 @part
-def _weigh(weights, n, m, norm):
+def _weigh(weights, n, m, left, mean):
     for j in range(m):
-        weights[j] = np.float32(n * m) / max(norm, np.float32(1))
+        weights[j] = np.float32(n * m) / max(left, mean)
 
 
 @kernel
 def pilot_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     """`pilot`, with a threshold of -1 for none."""
     p, side = _width(n), padded(m)
-    coefficients, work = _room(p, m), _room(p, m)
-    _forward(coefficients, work, Y, p, m, parameters)
-    norm = np.float32(0)
+    matrices = parameters[1:]
+    coefficients, work, S = _room(p, m), _room(p, m), _room(p, m)
+    mean = _noise(S, work, variance, p, m, matrices)
+    _forward(coefficients, work, Y, p, m, matrices)
+    left = np.float32(0)
     if parameters[0] < 0:
-        least = np.float32(1e-8) * variance
         for i in range(n):
             for o in range(i * side, i * side + m):
-                theta = 1 - variance / max(coefficients[o] * coefficients[o], least)
+                power = max(coefficients[o] * coefficients[o], np.float32(1e-8) * S[o])
+                theta = 1 - S[o] / power
                 coefficients[o] *= theta
-                norm += theta * theta
+                left += theta * theta * S[o]
     else:
-        least = parameters[0] * parameters[0] * variance
+        squared = parameters[0] * parameters[0]
         for i in range(n):
             for o in range(i * side, i * side + m):
-                theta = np.float32(coefficients[o] * coefficients[o] >= least)
+                theta = np.float32(coefficients[o] * coefficients[o] >= squared * S[o])
                 coefficients[o] *= theta
-                norm += theta
-    _weigh(weights, n, m, norm)
-    _backward(denoised, work, coefficients, p, m, parameters)
+                left += theta * S[o]
+    _weigh(weights, n, m, left, mean)
+    _backward(denoised, work, coefficients, p, m, matrices)
 
 
 @kernel
 def refine_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     """`refine`."""
     p, side = _width(n), padded(m)
-    coefficients, work, guide = _room(p, m), _room(p, m), _room(p, m)
-    _forward(guide, work, X, p, m, parameters)
-    _forward(coefficients, work, Y, p, m, parameters)
-    norm = np.float32(0)
+    matrices = parameters[1:]
+    coefficients, work, guide, S = _room(p, m), _room(p, m), _room(p, m), _room(p, m)
+    mean = _noise(S, work, variance, p, m, matrices)
+    _forward(guide, work, X, p, m, matrices)
+    _forward(coefficients, work, Y, p, m, matrices)
+    left = np.float32(0)
     for o in range(n * side):
         power = guide[o] * guide[o]
-        theta = power / (variance + power)
+        theta = power / (S[o] + power)
         coefficients[o] *= theta
-        norm += theta * theta
-    _weigh(weights, n, m, norm)
-    _backward(denoised, work, coefficients, p, m, parameters)
+        left += theta * theta * S[o]
+    _weigh(weights, n, m, left, mean)
+    _backward(denoised, work, coefficients, p, m, matrices)

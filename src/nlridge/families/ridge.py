@@ -11,7 +11,6 @@ from ..kernels.linalg import (
     gram,
     invert,
     mean_shift,
-    ones,
     padded,
     panels,
     product,
@@ -32,7 +31,17 @@ from ..kernels.simd import (
     total,
     transpose_difference,
 )
-from . import Array, Estimate, Estimator, Family, conditioned, expect_not_negative, squared_norm
+from ..kernels.variances import patch_scales
+from . import (
+    Array,
+    Estimate,
+    Estimator,
+    Family,
+    Variance,
+    conditioned,
+    expect_not_negative,
+    squared_norm,
+)
 
 
 def ridge(*, noisier: float = 0.05, tolerance: float = 0.0) -> Family:
@@ -57,64 +66,70 @@ def ridge(*, noisier: float = 0.05, tolerance: float = 0.0) -> Family:
         second = Estimator(formula, low_rank_kernel, lambda n, m: (tolerance,))
     else:
         second = Estimator(refine, ridge_kernel, lambda n, m: (1, 1))
-    return Family("ridge", first, second)
+    return Family("ridge", first, second, stacks_planes=True)
 
 
 # The formulas.
 
 
-def risk(X: Array, theta: Array, variance: float) -> Array:
-    """E|f(Y) - X|² = |XΘ - X|² + n σ² |Θ|², the quadratic risk (Proposition 2.3)."""
-    n = X.shape[-2]
-    return squared_norm(X @ theta - X) + n * variance * squared_norm(theta)
+def noise_in_patches(variance: Variance, shape: tuple[int, ...]) -> Array:
+    """The diagonal D of N = E[W'W]: the variances of the pixels of each patch, summed; n σ² if all are σ²."""
+    return np.asarray(np.sum(np.broadcast_to(variance, shape), axis=-2))
 
 
-def sure(Y: Array, theta: Array, variance: float, noisier: float = 0.0) -> Array:
-    """Stein's unbiased estimate of the risk, |YΘ - Y|² + 2 n σ² tr Θ - n m σ² (Proposition 2.1).
+def risk(X: Array, theta: Array, variance: Variance) -> Array:
+    """E|f(Y) - X|² = |XΘ - X|² + tr Θ'NΘ, the quadratic risk (Proposition 2.3); for one σ², n σ² |Θ|²."""
+    D = noise_in_patches(variance, X.shape)
+    return squared_norm(X @ theta - X) + np.sum(D[..., None] * theta**2, axis=(-2, -1))
+
+
+def sure(Y: Array, theta: Array, variance: Variance, noisier: float = 0.0) -> Array:
+    """Stein's unbiased estimate of the risk, |YΘ - Y|² + 2 tr NΘ - tr N (Proposition 2.1).
 
     With α = `noisier` > 0, of the risk for noise of variance (1 + α) σ²: what is added to Y in
-    thought is averaged out, which leaves α n σ² |Θ - I|² of it.
+    thought is averaged out, which leaves α tr (Θ - I)'N(Θ - I) of it.
     """
-    n, m = Y.shape[-2:]
-    D = n * variance
+    D = noise_in_patches(variance, Y.shape)
+    change = theta - np.eye(Y.shape[-1])
+    trace = np.sum(D * (2 * np.diagonal(theta, axis1=-2, axis2=-1) - 1), axis=-1)
     return (
         squared_norm(Y @ theta - Y)
-        + noisier * D * squared_norm(theta - np.eye(m))
-        + (1 + noisier) * D * (2 * np.trace(theta, axis1=-2, axis2=-1) - m)
+        + noisier * np.sum(D[..., None] * change**2, axis=(-2, -1))
+        + (1 + noisier) * trace
     )
 
 
-def minimise_sure(Y: Array, variance: float, noisier: float = 0.0) -> Array:
-    """Θ = I - (1 + α) D (Y'Y + α D I)⁻¹ with D = n σ² and α = `noisier` (Proposition 2.2)."""
-    n, m = Y.shape[-2:]
-    D = n * variance
-    Q = Y.mT @ Y + noisier * D * np.eye(m)
-    return np.eye(m) - (1 + noisier) * D * np.linalg.inv(Q)
+def minimise_sure(Y: Array, variance: Variance, noisier: float = 0.0) -> Array:
+    """Θ = I - (1 + α) (Y'Y + α N)⁻¹ N with α = `noisier` (Proposition 2.2)."""
+    identity = np.eye(Y.shape[-1])
+    N = noise_in_patches(variance, Y.shape)[..., None] * identity
+    return identity - (1 + noisier) * np.linalg.solve(Y.mT @ Y + noisier * N, N)
 
 
-def minimise_risk(X: Array, variance: float) -> Array:
-    """Θ = (X'X + D I)⁻¹ X'X with D = n σ²: the ridge regression of X on itself (Proposition 2.3)."""
-    n, m = X.shape[-2:]
+def minimise_risk(X: Array, variance: Variance) -> Array:
+    """Θ = (X'X + N)⁻¹ X'X: the ridge regression of X on itself (Proposition 2.3)."""
     G = X.mT @ X
-    return np.linalg.solve(G + n * variance * np.eye(m), G)
+    N = noise_in_patches(variance, X.shape)[..., None] * np.eye(X.shape[-1])
+    return np.linalg.solve(G + N, G)
 
 
-def minimise_risk_at_low_rank(X: Array, variance: float, tolerance: float) -> Array:
+def minimise_risk_at_low_rank(X: Array, variance: Variance, tolerance: float) -> Array:
     """`minimise_risk` around the mean patch, at the least sufficient rank.
 
-    Θ = 11'/m + F(F'F + D I)⁻¹F' with FF' ≈ X̃'X̃, where X̃ is X less the mean of its columns.  Centring
-    is the ridge regression under the constraint that each column of Θ sums to one: a constant added to
-    the image is added to the result.  F is a pivoted Cholesky factor, stopped when the trace of the
-    rest is at most `tolerance` x D: what is left out is mostly noise of the pilot.
+    In units of the noise, X̃ = X N^(-1/2) and u = N^(-1/2) 1, it is Θ̃ = uu'/u'u + F(F'F + I)⁻¹F' with
+    FF' ≈ X̃'X̃, where X̃ is centred: X̃u = 0.  Centring is the ridge regression under the constraint that
+    each column of Θ sums to one: a constant added to the image is added to the result.  F is a pivoted
+    Cholesky factor, stopped when the trace of the rest is at most `tolerance`: what is left out is
+    mostly noise of the pilot.
     """
-    n, m = X.shape[-2:]
-    D = n * variance
-    centred = X - X.mean(axis=-1, keepdims=True)
-    theta = np.empty((*X.shape[:-2], m, m))
+    u = 1 / np.sqrt(noise_in_patches(variance, X.shape))[..., None]
+    mean = X @ u**2 / (u.mT @ u)
+    scaled = (X - mean) * u.mT
+    theta = u @ u.mT / (u.mT @ u)
     for index in np.ndindex(X.shape[:-2]):
-        F = _pivoted_cholesky(centred[index].T @ centred[index], tolerance * D)
-        theta[index] = 1 / m + F @ np.linalg.solve(F.T @ F + D * np.eye(F.shape[1]), F.T)
-    return theta
+        F = _pivoted_cholesky(scaled[index].T @ scaled[index], tolerance)
+        theta[index] += F @ np.linalg.solve(F.T @ F + np.eye(F.shape[1]), F.T)
+    return u * theta / u.mT
 
 
 def _pivoted_cholesky(G: Array, tolerance: float) -> Array:
@@ -129,25 +144,30 @@ def _pivoted_cholesky(G: Array, tolerance: float) -> Array:
     return np.stack(columns, axis=1) if columns else np.zeros((len(G), 0))
 
 
-def pilot(Y: Array, X: Array, variance: float, noisier: float) -> Estimate:
+def pilot(Y: Array, X: Array, variance: Variance, noisier: float) -> Estimate:
     """Step 1: the minimiser of SURE; X takes no part."""
-    return _combine(Y, minimise_sure(Y, variance, noisier))
+    return _combine(Y, minimise_sure(Y, variance, noisier), variance)
 
 
-def refine(Y: Array, X: Array, variance: float) -> Estimate:
+def refine(Y: Array, X: Array, variance: Variance) -> Estimate:
     """Step 2: the minimiser of the risk, with the pilot X in place of the truth."""
-    return _combine(Y, minimise_risk(X, variance))
+    return _combine(Y, minimise_risk(X, variance), variance)
 
 
-def refine_low_rank(Y: Array, X: Array, variance: float, tolerance: float) -> Estimate:
+def refine_low_rank(Y: Array, X: Array, variance: Variance, tolerance: float) -> Estimate:
     """Step 2 at the least sufficient rank."""
-    return _combine(Y, minimise_risk_at_low_rank(X, variance, tolerance))
+    return _combine(Y, minimise_risk_at_low_rank(X, variance, tolerance), variance)
 
 
-def _combine(Y: Array, theta: Array) -> Estimate:
-    """YΘ, and the weight 1 / |Θ_j|² of each patch, held between those of one patch and of a mean of m."""
-    m = Y.shape[-1]
-    return Y @ theta, 1 / np.clip(np.sum(theta**2, axis=-2), 1 / m, 1)
+def _combine(Y: Array, theta: Array, variance: Variance) -> Estimate:
+    """YΘ, and the weight of each patch: one over the variance that is left in its pixels, Θ_j'NΘ_j / n.
+
+    That is held between the variances of the best mean of all patches and of the patch itself.
+    """
+    D = noise_in_patches(variance, Y.shape)
+    left = np.sum(theta**2 * D[..., None], axis=-2)
+    least = 1 / np.sum(1 / D, axis=-1, keepdims=True)
+    return Y @ theta, Y.shape[-2] / np.clip(left, least, D)
 
 
 # The kernels.
@@ -156,36 +176,38 @@ def _combine(Y: Array, theta: Array) -> Estimate:
 @kernel
 def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     """Θ = I - b (X'X + a I)⁻¹, which is both steps: `pilot` with X = Y, a = α D and b = (1 + α) D, and
-    `refine` with a = b = D.
+    `refine` with a = b = D.  That is for noise of one level: patches are first multiplied by u_j, which
+    makes their noise the same, and the result is divided by it.
 
     Patches that are bright compared with the noise would take all digits of X'X.  So let x̄ be the mean
-    of the columns of X and X̃ = X - x̄1'.  Then X̃1 = 0, X'X = X̃'X̃ + s1' + 1s' + x̄'x̄ 11' with s = X̃'x̄,
-    and for any c, with A = X̃'X̃ + a I + c 11', t = A⁻¹s, g = 1/(a + c m) and q = x̄'x̄ - c - s't,
+    of the patches with weights u_j², and X̃ = X - x̄u'.  Then X̃u = 0, X'X = X̃'X̃ + su' + us' + x̄'x̄ uu' with
+    s = X̃'x̄, and for any c, with U = u'u, A = X̃'X̃ + a I + c uu', t = A⁻¹s, g = 1/(a + c U) and
+    q = x̄'x̄ - c - s't,
 
-    (X'X + a I)⁻¹ = A⁻¹ - (q g² 11' + g (1t' + t1') - m g tt') / (1 + m g q).
+    (X'X + a I)⁻¹ = A⁻¹ - (q g² uu' + g (ut' + tu') - U g tt') / (1 + U g q).
 
     A c of the size of X̃'X̃ keeps A well conditioned.  For the same reason each column of Θ is made to
-    sum to exactly what it should, 1'Θ = 1' - b g (1' - m t') / (1 + m g q).
+    give exactly what it should, u'Θ = u' - b g (u' - U t') / (1 + U g q).
     """
     side, size = padded(m), padded(n)
-    a = parameters[0] * np.float32(n) * variance
-    b = parameters[1] * np.float32(n) * variance
+    u = np.empty(side, np.float32)
+    typical, U = patch_scales(u, variance, n, m)
+    a = parameters[0] * np.float32(n) * typical
+    b = parameters[1] * np.float32(n) * typical
     pixels = np.empty(size * side, np.float32)
     mean = np.empty(size, np.float32)
-    patches = ones(m)
-    _centred(pixels, mean, X, patches, n, m)
+    _centred(pixels, mean, X, u, U, n, m)
     theta = np.empty(side * side, np.float32)
     gram(theta, pixels, side, n)
-    count = np.float32(m)
-    trace, brightness = count * a, np.float32(0)
+    trace, brightness = np.float32(m) * a, np.float32(0)
     for j in range(m):
         trace += theta[j * side + j]
     for k in range(n):
         brightness += mean[k] * mean[k]
-    c = min(trace / (count * count), brightness)
+    c = min(trace / (np.float32(m) * U), brightness)
     for i in range(m):
         for o in range(i // LANES * LANES, side, LANES):
-            store(theta, i * side + o, fma(splat(c), load(patches, o), load(theta, i * side + o)))
+            store(theta, i * side + o, fma(splat(c * u[i]), load(u, o), load(theta, i * side + o)))
         theta[i * side + i] += a
     for i in range(m, side):
         theta[i * side + i] = 1
@@ -197,50 +219,51 @@ def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     q = brightness - c
     for j in range(m):
         q -= s[j] * t[j]
-    g = 1 / (a + c * count)
-    scale = b * g / (1 + count * g * q)
+    g = 1 / (a + c * U)
+    scale = b * g / (1 + U * g * q)
 
     # Θ is symmetric: the sums and the norms of its columns are taken across its rows.
     excess, norms = np.zeros(side, np.float32), np.zeros(side, np.float32)
     for j in range(m):
-        constant = splat(scale * (q * g + t[j]))  # a row of the bracket is this and a multiple of t
-        multiple = splat(scale * (1 - count * t[j]))
+        multiple_of_u = splat(scale * (q * g * u[j] + t[j]))  # a row of the bracket
+        multiple_of_t = splat(scale * (u[j] - U * t[j]))
         for o in range(0, side, LANES):
-            bracket = fma(multiple, load(t, o), constant * load(patches, o))
+            bracket = fma(multiple_of_t, load(t, o), multiple_of_u * load(u, o))
             entries = fma(splat(-b), load(theta, j * side + o), bracket)
             store(theta, j * side + o, entries)
-            store(excess, o, load(excess, o) + entries)
+            store(excess, o, fma(splat(u[j]), entries, load(excess, o)))
         theta[j * side + j] += 1
     for j in range(m):
-        excess[j] = (excess[j] + scale * (1 - count * t[j])) / count
+        excess[j] = (excess[j] + scale * (u[j] - U * t[j])) / U
     for j in range(m):
-        change = splat(-excess[j])
+        change, unit = splat(-excess[j]), splat(1 / u[j])
         for o in range(0, side, LANES):
-            entries = fma(change, load(patches, o), load(theta, j * side + o))
-            store(theta, j * side + o, entries)
+            entries = fma(change, load(u, o), load(theta, j * side + o))
+            store(theta, j * side + o, entries * load(u, o) * unit)
             store(norms, o, fma(entries, entries, load(norms, o)))
     for j in range(m):
-        weights[j] = _weight(norms[j], m)
+        weights[j] = _weight(norms[j], u[j], U, typical)
     product(denoised, ZERO, size, theta, ZERO, side, ONE, Y, ZERO, size, panels(m), size, m)
 
 
 @part
-def _centred(pixels, mean, X, patches, n, m):
-    """pixels (size x side) = X - x̄1', and its mean patch x̄; what pads the patches is zero."""
+def _centred(pixels, mean, X, u, U, n, m):
+    """pixels (size x side) = the patches less their mean x̄, times u; what pads the patches is zero."""
     side, size = padded(m), padded(n)
     for k in range(0, size, LANES):
-        first, shift = load(X, k), mean_shift(X, k, size, m)
+        first, shift = load(X, k), mean_shift(X, k, size, m, u, U)
         store(mean, k, first + shift)
         for j in range(0, side, LANES):
             transpose_difference(pixels, k * side + j, side, X, j * size + k, size, first, shift)
-    last = side - LANES
     for k in range(size):
-        store(pixels, k * side + last, load(pixels, k * side + last) * load(patches, last))
+        for j in range(k * side, (k + 1) * side, LANES):
+            store(pixels, j, load(pixels, j) * load(u, j - k * side))
 
 
 @part
-def _weight(squared_norm, m):
-    return 1 / min(max(squared_norm, np.float32(1) / np.float32(m)), np.float32(1))
+def _weight(squared_norm, u, U, variance):
+    """One over the variance that is left in a patch, where `variance` / u² was its own."""
+    return u * u / (min(max(squared_norm, u * u / U), np.float32(1)) * variance)
 
 
 @part
@@ -260,7 +283,7 @@ def _sum_and_largest(values, size):
 
 
 @part
-def _factorise(F, pixels, patches, n, m, tolerance):
+def _factorise(F, pixels, u, U, n, m, tolerance):
     """Rows of F: the pivoted Cholesky factor of X̃'X̃, of the rank that is returned."""
     side = padded(m)
     zero = splat(np.float32(0))
@@ -288,29 +311,31 @@ def _factorise(F, pixels, patches, n, m, tolerance):
             store(rest, j, larger(load(rest, j) - s * s, zero))
         rank += 1
         trace, pivot, p = _sum_and_largest(rest, side)
-    for k in range(rank):  # each row has a sum of zero, but for rounding
+    for k in range(rank):  # F'u = 0, but for rounding
         s = zero
-        for j in range(k * side, (k + 1) * side, LANES):
-            s = s + load(F, j)
-        mean = splat(-total(s) / np.float32(m))
         for j in range(0, side, LANES):
-            store(F, k * side + j, fma(mean, load(patches, j), load(F, k * side + j)))
+            s = fma(load(F, k * side + j), load(u, j), s)
+        mean = splat(-total(s) / U)
+        for j in range(0, side, LANES):
+            store(F, k * side + j, fma(mean, load(u, j), load(F, k * side + j)))
     return rank
 
 
 @kernel
 def low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):
-    """Θ = 11'/m + FU' with U = F(F'F + D I)⁻¹, and |Θ_j|² = 1/m + f_j'u_j - D |u_j|².
+    """Θ = uu'/U + FG' with G = F(F'F + D I)⁻¹ and U = u'u, and |Θ_j|² = u_j²/U + f_j'g_j - D |g_j|², for
+    patches that are first multiplied by u_j, which makes their noise the same.
 
-    In memory F and U are transposed.  The mean patch is one more row of theirs: 1/m in F, 1 in U.
+    In memory F and G are transposed.  The mean patch is one more row of theirs: u/U in F, u in G.
     """
     side, size = padded(m), padded(n)
-    D = np.float32(n) * variance
+    u = np.empty(side, np.float32)
+    typical, U = patch_scales(u, variance, n, m)
+    D = np.float32(n) * typical
     pixels = np.empty(size * side, np.float32)
-    patches = ones(m)
-    _centred(pixels, np.empty(size, np.float32), X, patches, n, m)
+    _centred(pixels, np.empty(size, np.float32), X, u, U, n, m)
     F = np.empty(padded(min(n, m) + 1) * side, np.float32)
-    rank = _factorise(F, pixels, patches, n, m, parameters[0] * D)
+    rank = _factorise(F, pixels, u, U, n, m, parameters[0] * D)
     width = padded(rank + 1)
     for o in range(rank * side, width * side, LANES):
         store(F, o, splat(np.float32(0)))
@@ -322,23 +347,30 @@ def low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     for k in range(width):
         H[k * width + k] += D
     invert(H, width)
-    U = np.empty(width * side, np.float32)
-    product(U, ZERO, side, H, ZERO, width, ONE, F, ZERO, side, panels(rank), side, rank)
+    G = np.empty(width * side, np.float32)
+    product(G, ZERO, side, H, ZERO, width, ONE, F, ZERO, side, panels(rank), side, rank)
 
     for j in range(0, side, LANES):
         s = t = splat(np.float32(0))
         for k in range(rank):
-            f, u = load(F, k * side + j), load(U, k * side + j)
-            s, t = fma(f, u, s), fma(u, u, t)
+            f, h = load(F, k * side + j), load(G, k * side + j)
+            s, t = fma(f, h, s), fma(h, h, t)
         store(weights, j, s - splat(D) * t)
     for j in range(m):
-        weights[j] = _weight(weights[j] + np.float32(1) / np.float32(m), m)
+        weights[j] = _weight(weights[j] + u[j] * u[j] / U, u[j], U, typical)
 
+    # What the patches were multiplied by goes to F, what the result is divided by to G.
+    unit = np.zeros(side, np.float32)
+    for j in range(m):
+        unit[j] = 1 / u[j]
     for o in range(0, side, LANES):
-        store(F, rank * side + o, load(patches, o) * splat(1 / np.float32(m)))
-        store(U, rank * side + o, load(patches, o))
+        for k in range(rank):
+            store(F, k * side + o, load(F, k * side + o) * load(u, o))
+            store(G, k * side + o, load(G, k * side + o) * load(unit, o))
+        store(F, rank * side + o, load(u, o) * load(u, o) * splat(1 / U))
+        store(G, rank * side + o, load(u, o) * load(unit, o))
     coordinates = np.empty(width * size, np.float32)
     product(coordinates, ZERO, size, F, ZERO, side, ONE, Y, ZERO, size, panels(rank + 1), size, m)
     product(
-        denoised, ZERO, size, U, ZERO, ONE, side, coordinates, ZERO, size, panels(m), size, rank + 1
+        denoised, ZERO, size, G, ZERO, ONE, side, coordinates, ZERO, size, panels(m), size, rank + 1
     )

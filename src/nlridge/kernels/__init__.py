@@ -2,5 +2,6 @@
 
 from .compile import kernel, part
 from .linalg import padded
+from .variances import patch_variance
 
-__all__ = ["kernel", "padded", "part"]
+__all__ = ["kernel", "padded", "part", "patch_variance"]

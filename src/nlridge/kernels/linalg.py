@@ -7,7 +7,7 @@ the height of a panel.
 import numpy as np
 
 from .compile import part
-from .simd import LANES, inverse_factor_tile, load, product_tile, splat, store, transpose
+from .simd import LANES, fma, inverse_factor_tile, load, product_tile, splat, store, transpose
 
 WIDE = 3 * LANES  # columns of the widest tile
 
@@ -48,19 +48,19 @@ def ones(count):
 
 
 @part
-def mean_shift(X, k, row, rows):
-    """The mean of the rows of X less the first of them, for the vector of columns at k.
+def mean_shift(X, k, row, rows, u, U):
+    """The mean of the rows of X, with weights u² / U, less the first of them, for the vector of columns at k.
 
     The first row is subtracted before the mean is taken: bright pixels cost no digits.
     """
     first = load(X, k)
     s = t = splat(np.float32(0))
     for j in range(0, rows - 1, 2):
-        s = s + (load(X, j * row + k) - first)
-        t = t + (load(X, (j + 1) * row + k) - first)
+        s = fma(splat(u[j] * u[j]), load(X, j * row + k) - first, s)
+        t = fma(splat(u[j + 1] * u[j + 1]), load(X, (j + 1) * row + k) - first, t)
     if rows % 2 == 1:
-        s = s + (load(X, (rows - 1) * row + k) - first)
-    return (s + t) * splat(1 / np.float32(rows))
+        s = fma(splat(u[rows - 1] * u[rows - 1]), load(X, (rows - 1) * row + k) - first, s)
+    return (s + t) * splat(1 / U)
 
 
 @part

@@ -6,20 +6,22 @@ import numpy as np
 import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[np.float64]
+Level: TypeAlias = float | tuple[float, ...] | Array
+"""One number, one for each channel, or one for each pixel."""
 
 
 class Noise(Protocol):
-    """A noise model: a transform after which the noise is white, Gaussian and of one level.
+    """A noise model: a transform after which the noise is Gaussian, and does not depend on the image.
 
     `str()` says in plain words what it is, in the image's own units.
     """
 
     @property
-    def level(self) -> float:
+    def level(self) -> Level:
         """Standard deviation of the noise after `stabilise`."""
 
     def stabilise(self, image: npt.NDArray[Any]) -> Array:
-        """The image with noise that is the same everywhere."""
+        """The image, pixel by pixel, with noise that does not depend on it."""
 
     def restore(self, estimate: npt.NDArray[Any]) -> Array:
         """An estimate of the stabilised image, in the image's own units again."""

@@ -1,4 +1,4 @@
-"""Finding out what the noise of an image is, from the image alone."""
+"""How the noise of an image is found out from the image alone: what `estimate_sigma` and `estimate_noise` compute."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from . import Array, Noise
 from .gaussian import Gaussian
 from .poisson import PoissonGaussian
 
-# White noise by the principal components of weakly textured patches: see `estimate_sigma`.
+# White noise by the principal components of weakly textured patches.
 _PATCH = 7
 _EDGES = 4 * _PATCH * (_PATCH - 1)  # mean energy of differences in a patch of noise of variance 1
 _LEAST = 3  # how many of the smallest eigenvalues are averaged
@@ -21,83 +21,45 @@ _ENERGIES = (0.98, 1.10, 1.24, 1.41, 1.63, 1.91, 2.6)
 _SHRINKAGE = (0.74, 0.82, 0.89, 0.95, 0.985, 0.995, 1.0)
 _TEXTURE = 0.99  # what is left of texture in the smallest eigenvalues; on the odd images of BSD68
 _MOST = 120_000  # patches that are looked at
+_ALIKE = 1.15  # channels whose estimates differ by less are taken to have the same noise
 
 
-def estimate_sigma(image: npt.ArrayLike, *, mask: npt.ArrayLike | None = None) -> float:
-    """The standard deviation of white Gaussian noise in a gray image, found from the image alone.
-
-    Parameters
-    ----------
-    image : array_like of shape (height, width)
-        The noisy image. Pixels that are NaN do not count.
-    mask : array_like of bool of the same shape, optional
-        True for pixels that do not count.
-
-    Returns
-    -------
-    float
-        The estimate, in the image's own units; near 0 for an image without noise.
-
-    Notes
-    -----
-    Patches with little texture are noise in all directions but a few, so that the smallest eigenvalues
-    of their covariance matrix are the variance of the noise [1]_. Here patches are taken in the order
-    of the energy of their differences, until that energy is as high as in a patch of pure noise. What
-    the choice of calm patches and their limited number take from the eigenvalues is known for pure
-    noise, and made good. Saturated pixels (the extreme values, where they are many) do not count.
-
-    Takes some hundredths of a second whatever the size of the image, beyond one pass over its pixels.
-
-    References
-    ----------
-    .. [1] X. Liu, M. Tanaka and M. Okutomi, "Single-image noise level estimation for blind denoising",
-       IEEE Transactions on Image Processing 22(12), 2013.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import nlridge
-    >>> image = np.tile(np.linspace(0, 200, 128), (128, 1))
-    >>> noisy = image + np.random.default_rng(0).normal(0, 8, image.shape)
-    >>> bool(abs(nlridge.estimate_sigma(noisy) - 8) < 0.5)
-    True
-    """
-    pixels, missing = _prepared(image, mask)
-    values, _, scale = _normalised(pixels, missing)
-    patches = _calm_patches_first(values, missing)
+def sigma_of(pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) -> float:
+    """The standard deviation of the noise of a plane; see `estimate_sigma`."""
+    pixels, gone = _countable(pixels, missing)
+    values, _, scale = _normalised(pixels, gone)
+    patches = _calm_patches_first(values, gone)
     if patches is None:
-        return scale * _from_differences(values, missing)
+        return scale * _from_differences(values, gone)
     return scale * _TEXTURE * math.sqrt(_smallest_variance(values, *patches))
 
 
-def _prepared(
-    image: npt.ArrayLike, mask: npt.ArrayLike | None
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """The pixels, and which of them do not count: NaN, masked or saturated."""
-    pixels = np.asarray(image)
-    if pixels.dtype.kind not in "uif":
-        raise TypeError(f"image has dtype {pixels.dtype}; expected integers or floats")
-    if pixels.ndim != 2 or pixels.size == 0:
-        raise ValueError(f"image has shape {pixels.shape}; expected (height, width), not empty")
-    pixels = pixels.astype(np.float64)
-    missing = ~np.isfinite(pixels)
-    if mask is not None:
-        masked = np.asarray(mask)
-        if masked.shape != pixels.shape or masked.dtype != bool:
-            raise ValueError(
-                f"mask has shape {masked.shape} and dtype {masked.dtype}; "
-                f"expected {pixels.shape} and bool, True for pixels that do not count"
-            )
-        missing |= masked
-    if missing.all():
-        raise ValueError("image has no pixel that counts; expected at least one")
-    levels, counts = np.unique(pixels[~missing], return_counts=True)
+def noise_of(pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) -> Noise:
+    """What noise an image of (channels, height, width) has; see `estimate_noise`."""
+    gone = [None] * len(pixels) if missing is None else missing
+    found = _growing_noise([_countable(*channel) for channel in zip(pixels, gone, strict=True)])
+    if found is not None:
+        return found
+    sigmas = [sigma_of(*channel) for channel in zip(pixels, gone, strict=True)]
+    if max(sigmas) <= _ALIKE * min(sigmas):
+        return Gaussian(math.sqrt(np.mean(np.square(sigmas))))
+    return Gaussian(sigmas)
+
+
+def _countable(
+    pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """The pixels of a plane, and which of them do not count: missing or saturated."""
+    gone = np.zeros(pixels.shape, bool) if missing is None else missing.copy()
+    if gone.all():
+        return np.zeros(pixels.shape), np.zeros(pixels.shape, bool)
+    levels, counts = np.unique(pixels[~gone], return_counts=True)
     for extreme, next_to_it in ((0, 1), (-1, -2)):
         # Where values were cut off, the last of them stands for many; a count of 0 photons does not.
         enough = len(levels) > 2 and counts[extreme] > 0.001 * pixels.size
         if enough and counts[extreme] > 10 * counts[next_to_it]:
-            missing |= pixels == levels[extreme]
-    return pixels, missing
+            gone |= pixels == levels[extreme]
+    return pixels.astype(np.float64), gone
 
 
 def _normalised(
@@ -179,56 +141,28 @@ def _smallest_variance(
         stop = min(len(corners), int(1.1 * count) + 1)
 
 
-def estimate_noise(image: npt.ArrayLike, *, mask: npt.ArrayLike | None = None) -> Noise:
-    """What noise a gray image has: Gaussian, or growing with the signal.
-
-    Parameters
-    ----------
-    image : array_like of shape (height, width)
-        The noisy image. Pixels that are NaN do not count.
-    mask : array_like of bool of the same shape, optional
-        True for pixels that do not count.
-
-    Returns
-    -------
-    Gaussian or PoissonGaussian
-        The model with its parameters, in the image's own units; `print` says what it is.
-
-    Notes
-    -----
-    As in `estimate_sigma`, but for the patches of each of some steps of brightness; the variances are
-    fitted by a line. If the line rises by less than half from the dark to the bright end, or by less than
-    three times its error, or if calm patches have less noise than the line says, the noise counts as Gaussian.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import nlridge
-    >>> image = np.tile(np.linspace(10, 200, 256), (256, 1))
-    >>> counts = np.random.default_rng(0).poisson(image)
-    >>> noise = nlridge.estimate_noise(counts)
-    >>> bool(0.8 < noise.gain < 1.2)
-    True
-    """
-    pixels, missing = _prepared(image, mask)
-    steps = _variances(pixels, missing)
-    if len(steps) >= 4:
-        brightness, variance, count = (np.array(column) for column in zip(*steps, strict=True))
-        slope, offset, error = _robust_line(brightness, variance, count)
-        dark, bright = slope * brightness.min() + offset, slope * brightness.max() + offset
-        if bright > 1.5 * max(dark, 0) and slope > 3 * error:
-            found = (
-                PoissonGaussian(slope, math.sqrt(offset))
-                if offset >= 0
-                else PoissonGaussian(slope, 0.0, -offset / slope)
-            )
-            left = _level_left(pixels, missing, found)
-            if left >= 0.9:  # else texture was taken for noise
-                share = min(left, 1.0)
-                return PoissonGaussian(
-                    found.gain * share**2, found.read_noise * share, found.black_level
-                )
-    return Gaussian(estimate_sigma(image, mask=mask))
+def _growing_noise(
+    channels: list[tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]],
+) -> PoissonGaussian | None:
+    """Noise that grows with the signal, as of a camera that counts alike in all channels; if it does."""
+    steps = [step for channel in channels for step in _variances(*channel)]
+    if len(steps) < 4:
+        return None
+    brightness, variance, count = (np.array(column) for column in zip(*steps, strict=True))
+    slope, offset, error = _robust_line(brightness, variance, count)
+    dark, bright = slope * brightness.min() + offset, slope * brightness.max() + offset
+    if bright <= 1.5 * max(dark, 0) or slope <= 3 * error:
+        return None
+    found = (
+        PoissonGaussian(slope, math.sqrt(offset))
+        if offset >= 0
+        else PoissonGaussian(slope, 0.0, -offset / slope)
+    )
+    left = min(_level_left(*channel, found) for channel in channels)
+    if left < 0.9:  # texture was taken for noise
+        return None
+    share = min(left, 1.0)
+    return PoissonGaussian(found.gain * share**2, found.read_noise * share, found.black_level)
 
 
 def _level_left(
@@ -246,7 +180,7 @@ def _level_left(
     bright[half : half + means.shape[0], half : half + means.shape[1]] = means >= dark
     if np.count_nonzero(bright & ~missing) < 1000:
         return 1.0
-    return estimate_sigma(stable, mask=missing | ~bright)
+    return sigma_of(stable, missing | ~bright)
 
 
 _STEPS = 16  # of brightness

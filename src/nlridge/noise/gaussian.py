@@ -1,41 +1,80 @@
-"""White Gaussian noise of one level."""
+"""Gaussian noise that does not depend on the image."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from . import Array
+from . import Array, Level
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, eq=False)
 class Gaussian:
-    """White Gaussian noise: the same everywhere, whatever the image.
+    """Gaussian noise that is independent from pixel to pixel, whatever the image.
 
     Parameters
     ----------
-    sigma : float
-        Its standard deviation, in the image's own units.
+    sigma : float, sequence of floats or array
+        Its standard deviation, in the image's own units: a number, one for each channel, or a map of the
+        image's shape (without the axis of channels, or of the stack, if it is the same for all of them).
 
     Examples
     --------
+    >>> import numpy as np
     >>> import nlridge
     >>> print(nlridge.Gaussian(12.5))
     Gaussian noise with a standard deviation of 12.5
+    >>> print(nlridge.Gaussian([10, 8, 12]))
+    Gaussian noise with standard deviations of 10, 8 and 12 in the channels
+    >>> print(nlridge.Gaussian(np.linspace(5, 10, 100).reshape(10, 10)))
+    Gaussian noise with a standard deviation between 5 and 10 (median 7.5)
     """
 
-    sigma: float
+    sigma: Level
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.sigma < 1e300:
-            raise ValueError(f"sigma is {self.sigma!r}; expected a number that is not negative")
+    def __init__(self, sigma: float | Sequence[float] | npt.NDArray[Any]) -> None:
+        try:
+            levels = np.array(sigma, np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"sigma is {sigma!r}; expected a number or an array of numbers"
+            ) from None
+        found: Level = float(levels) if levels.ndim == 0 else levels
+        if levels.ndim < 2:
+            if not np.all((levels >= 0) & (levels < 1e300)):
+                raise ValueError(f"sigma is {sigma!r}; expected a number that is not negative")
+            if levels.ndim == 1:
+                found = tuple(levels.tolist())
+        else:
+            wrong = np.count_nonzero(levels < 0)
+            if wrong:
+                raise ValueError(f"sigma is negative in {wrong} pixels; expected 0 or more")
+            levels.flags.writeable = False
+        object.__setattr__(self, "sigma", found)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Gaussian) and np.array_equal(self.sigma, other.sigma)
+
+    def __hash__(self) -> int:
+        return hash((Gaussian, np.asarray(self.sigma).tobytes()))
 
     def __str__(self) -> str:
-        return f"Gaussian noise with a standard deviation of {self.sigma:.4g}"
+        if isinstance(self.sigma, float):
+            return f"Gaussian noise with a standard deviation of {self.sigma:.4g}"
+        if isinstance(self.sigma, tuple):
+            *first, last = (f"{sigma:.4g}" for sigma in self.sigma)
+            words = f"{', '.join(first)} and {last}" if first else last
+            return f"Gaussian noise with standard deviations of {words} in the channels"
+        seen = self.sigma[np.isfinite(self.sigma)]
+        return (
+            f"Gaussian noise with a standard deviation between {seen.min():.4g} and {seen.max():.4g} "
+            f"(median {np.median(seen):.4g})"
+        )
 
     @property
-    def level(self) -> float:
+    def level(self) -> Level:
         return self.sigma
 
     def stabilise(self, image: npt.NDArray[Any]) -> Array:

@@ -1,7 +1,8 @@
 """Groups: copying similar patches out of an image, and averaging them back into one.
 
-A group holds one patch a row, its pixels in reading order, and rows are padded to whole vectors.
-(In the paper's matrices patches are columns: a group in memory is Y', row after row.)
+An image is one plane or several, one after the other in memory.  A group holds one patch a row: its
+pixels in reading order, plane after plane, and rows are padded to whole vectors.  (In the paper's
+matrices patches are columns: a group in memory is Y', row after row.)
 """
 
 import numpy as np
@@ -12,66 +13,76 @@ from ..kernels.simd import LANES, fma, load, splat, store
 
 
 @part
-def gather(image, image_row, places, m, patch, group):
+def gather(image, image_row, plane, planes, places, m, patch, group):
     """group[j] = the patch of `image` at places[j]; rows after the m-th, up to a whole vector, are zero.
 
-    Whole vectors are copied: what is too much in one row of a patch is overwritten by the next.
+    Planes are `plane` apart.  Whole vectors are copied: what is too much in one row of a patch is
+    overwritten by the next.
     """
-    size = padded(patch * patch)
+    size = padded(planes * patch * patch)
     for j in range(m):
-        for i in range(patch):
-            source = places[j] + i * image_row
-            target = j * size + i * patch
-            for v in range(0, patch, LANES):
-                store(group, target + v, load(image, source + v))
+        target = j * size
+        for c in range(planes):
+            source = places[j] + c * plane
+            for _ in range(patch):
+                for v in range(0, patch, LANES):
+                    store(group, target + v, load(image, source + v))
+                source += image_row
+                target += patch
     for o in range(m * size, padded(m) * size, LANES):
         store(group, o, splat(np.float32(0)))
 
 
 @part
-def aggregate(group, weights, places, m, patch, mask, total, total_row, weight):
+def aggregate(group, weights, places, m, patch, mask, total, total_row, plane, planes, weight):
     """Add weights[j] group[j] to `total` at places[j], and weights[j] to `weight` at its corner only.
 
     mask: `ones` of a row of a patch.
     """
-    size = padded(patch * patch)
+    size = padded(planes * patch * patch)
     for j in range(m):
         weight[places[j]] += weights[j]
         for v in range(0, patch, LANES):
             factor = splat(weights[j]) * load(mask, v)
-            for i in range(patch):
-                source = j * size + i * patch + v
-                target = places[j] + i * total_row + v
-                store(total, target, fma(factor, load(group, source), load(total, target)))
+            for c in range(planes):
+                source = j * size + c * patch * patch + v
+                target = places[j] + c * plane + v
+                for _ in range(patch):
+                    store(total, target, fma(factor, load(group, source), load(total, target)))
+                    source += patch
+                    target += total_row
 
 
 @kernel
-def gather_all(image, image_row, places, patch):
+def gather_all(image, image_row, plane, planes, places, patch):
     """The group of each row of `places`, all of them in one array."""
     count, m = places.shape
-    group = np.zeros(padded(m) * padded(patch * patch) + LANES, np.float32)
-    groups = np.empty((count, padded(m), padded(patch * patch)), np.float32)
+    rows, size = padded(m), padded(planes * patch * patch)
+    group = np.zeros(rows * size + LANES, np.float32)
+    groups = np.empty((count, rows, size), np.float32)
     for k in range(count):
-        gather(image, image_row, places[k], m, patch, group)
+        gather(image, image_row, plane, planes, places[k], m, patch, group)
         groups[k].reshape(-1)[:] = group[:-LANES]
     return groups
 
 
 @kernel
-def aggregate_all(groups, weights, places, patch, total, total_row, weight):
+def aggregate_all(groups, weights, places, patch, total, total_row, plane, planes, weight):
     """`aggregate` for the group of each row of `places`."""
     count, m = places.shape
-    group = np.zeros(padded(m) * padded(patch * patch) + LANES, np.float32)
+    group = np.zeros(padded(m) * padded(planes * patch * patch) + LANES, np.float32)
     mask = ones(patch)
     for k in range(count):
         group[:-LANES] = groups[k].reshape(-1)
-        aggregate(group, weights[k], places[k], m, patch, mask, total, total_row, weight)
+        aggregate(
+            group, weights[k], places[k], m, patch, mask, total, total_row, plane, planes, weight
+        )
 
 
 @kernel
 def normalise(total, weight, patch):
-    """In place: divide each pixel by the sum of the weights of the patches that cover it."""
-    height, width = total.shape
+    """In place: divide each pixel by the sum of the weights of the patches that cover it, in all planes."""
+    planes, height, width = total.shape
     columns = np.zeros(patch - 1 + width, np.float32)  # what lies left of the image weighs nothing
     sums = np.empty(width, np.float32)
     here = columns[patch - 1 :]
@@ -89,6 +100,7 @@ def normalise(total, weight, patch):
             left = columns[k : k + width]
             for x in range(width):
                 sums[x] += left[x]
-        row = total[y]
-        for x in range(width):
-            row[x] /= sums[x]
+        for c in range(planes):
+            row = total[c, y]
+            for x in range(width):
+                row[x] /= sums[x]

@@ -10,7 +10,6 @@ from ..kernels.simd import (
     bits_of,
     count_bits,
     distance_tile,
-    larger,
     load,
     lowest_bit,
     number_of,
@@ -19,7 +18,7 @@ from ..kernels.simd import (
 )
 
 FAR = np.float32(1e15)  # what surrounds the image: patches that touch it are never similar
-_FARTHEST = np.float32(3e38)
+_FARTHEST = np.float32(3e38)  # what is added to it is lost
 
 _MANY = 48 // LANES
 _distances_many = distance_tile(_MANY)
@@ -56,14 +55,14 @@ def _compare(heads, wholes, o, image, here, there, image_row, rows, head, tail, 
 
 
 @part
-def distances(image, image_row, corner, count, stride, patch, window, out):
+def distances(image, image_row, plane, planes, corner, count, stride, patch, window, out):
     """Squared distances from `count` references, `stride` pixels apart, to the patches around each.
 
     out[c, dy, dx] (dx padded to whole vectors) belongs to the patch displaced by (dy, dx) - radius
     from reference c; the reference itself gets -1, so that it is always the first choice.  Patches
     of neighbouring references overlap, so that the sums over strips of `stride` columns are computed
     once for all: a patch is some whole strips and the head of the next.  A distance does not depend
-    on which references are computed together.
+    on which references are computed together.  It is a sum over all planes, which are `plane` apart.
     """
     radius = window // 2
     lanes = padded(window)
@@ -73,21 +72,34 @@ def distances(image, image_row, corner, count, stride, patch, window, out):
     beyond = np.zeros(lanes, np.float32)  # of the window
     for dx in range(window, lanes):
         beyond[dx] = _FARTHEST
-    for dy in range(window):
-        for c in range(count + strips):
-            here = corner + c * stride
-            there = here + (dy - radius) * image_row - radius
-            tail = stride - head if c < count + strips - 1 else 0
-            _compare(
-                heads, wholes, c * lanes, image, here, there, image_row, patch, head, tail, lanes
-            )
-        for c in range(count):
-            row = (c * window + dy) * lanes
-            for v in range(0, lanes, LANES):
-                s = load(heads, (c + strips) * lanes + v)
-                for k in range(c, c + strips):
-                    s = s + load(wholes, k * lanes + v)
-                store(out, row + v, larger(s, load(beyond, v)))
+    for k in range(planes):
+        first = k == 0
+        for dy in range(window):
+            for c in range(count + strips):
+                here = k * plane + corner + c * stride
+                there = here + (dy - radius) * image_row - radius
+                tail = stride - head if c < count + strips - 1 else 0
+                _compare(
+                    heads,
+                    wholes,
+                    c * lanes,
+                    image,
+                    here,
+                    there,
+                    image_row,
+                    patch,
+                    head,
+                    tail,
+                    lanes,
+                )
+            for c in range(count):
+                row = (c * window + dy) * lanes
+                for v in range(0, lanes, LANES):
+                    s = load(beyond, v) if first else load(out, row + v)
+                    s = s + load(heads, (c + strips) * lanes + v)
+                    for strip in range(c, c + strips):
+                        s = s + load(wholes, strip * lanes + v)
+                    store(out, row + v, s)
     for c in range(count):
         out[(c * window + radius) * lanes + radius] = -1
 

@@ -1,0 +1,108 @@
+"""Channels: colour and more, turned into planes that have little to do with each other.
+
+Where channels show the same things, what they have in common is brightness, the first plane, and the
+rest is colour, in which there is less to see.  Channels that show different things (two stains in
+microscopy) are denoised apart from each other.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.floating[Any]]
+Image = npt.NDArray[np.float32]
+
+# Brightness, and red and green against blue: orthonormal, so that white noise stays white.
+OPPONENT = np.array([[1, 1, 1], [1, 0, -1], [1, -2, 1]]) / np.sqrt([[3], [2], [6]])
+
+_RELATED = 0.4  # channels whose correlation is at least this show the same things
+
+
+class Planes(NamedTuple):
+    """How some channels of an image are turned into as many planes."""
+
+    channels: list[int]
+    matrix: Array
+    """One row a plane.  The noise is the same in all planes, and independent, if it is so in the channels."""
+
+    def of(self, image: Image) -> Image:
+        """The planes of an image of all channels."""
+        return _product(self.matrix, _taken(image, self.channels))
+
+    def back(self, planes: Image) -> Image:
+        """The channels, from their planes."""
+        return _product(np.linalg.inv(self.matrix), planes)
+
+    def variance(self, variances: Image) -> float | Image:
+        """That of the noise in the planes, from that in the channels, which broadcasts against the image.
+
+        A number where it is the same everywhere, one plane where it is the same in all.
+        """
+        if len(variances) > 1:  # the noise of one channel has nothing to do with that of another
+            variances = _product(self.matrix**2, _taken(variances, self.channels))
+        if variances.shape[1:] == (1, 1) and np.ptp(variances) <= 1e-5 * variances.max():
+            return float(variances[0, 0, 0])
+        return variances
+
+
+def _taken(image: Image, channels: list[int]) -> Image:
+    """Some channels; without a copy where that is all of them, or one."""
+    first, last = channels[0], channels[-1]
+    return image[first : last + 1] if last - first + 1 == len(channels) else image[channels]
+
+
+def _product(matrix: Array, image: Image) -> Image:
+    if np.array_equal(matrix, [[1.0]]):
+        return image
+    found: Image = np.tensordot(matrix.astype(np.float32), image, 1)
+    return found
+
+
+def planes_of(pixels: Array, sigmas: Array) -> list[Planes]:
+    """How the channels of an image are best denoised: one entry for channels that belong together.
+
+    `pixels` is a sample of the image, (channels, count), and `sigmas` the level of the noise of each
+    channel.  In units of it the noise of all channels is the same, and stays so under any rotation: for
+    three channels of one level, red, green and blue or the like, `OPPONENT`, and otherwise the rotation
+    to their principal components.
+    """
+    channels = len(pixels)
+    if channels == 1:
+        return [Planes([0], np.eye(1))]
+    covariance = np.cov(pixels, bias=True) / np.outer(sigmas, sigmas)
+    found = []
+    for together in _related(covariance - np.eye(channels)):
+        levels = sigmas[together]
+        if len(together) == 1:
+            rotation = np.eye(1)
+        elif len(together) == 3 and np.ptp(levels) <= 1e-6 * levels.max():
+            rotation = OPPONENT
+        else:
+            _, vectors = np.linalg.eigh(covariance[np.ix_(together, together)])
+            rotation = vectors.T[::-1]
+        found.append(Planes(together, rotation * (levels.max() / levels)))
+    return found
+
+
+def assembled(parts: Sequence[Planes], images: Sequence[Image]) -> Image:
+    """The image of all channels, from its planes."""
+    channels = [part.back(image) for part, image in zip(parts, images, strict=True)]
+    if len(channels) == 1:
+        return channels[0]
+    whole = np.empty((sum(map(len, channels)), *channels[0].shape[1:]), np.float32)
+    for part, some in zip(parts, channels, strict=True):
+        whole[part.channels] = some
+    return whole
+
+
+def _related(signal: Array) -> list[list[int]]:
+    """Sets of channels that are connected by correlations, from the covariance of what is not noise."""
+    strength = np.sqrt(np.maximum(np.diag(signal), 0))
+    products = np.outer(strength, strength)
+    reach = (np.abs(signal) >= _RELATED * products) & (products > 0)
+    np.fill_diagonal(reach, True)
+    for _ in signal:
+        reach = reach @ reach
+    return [list(row) for row in sorted({tuple(np.flatnonzero(row).tolist()) for row in reach})]

@@ -1,0 +1,365 @@
+"""Colour and other channels: what they are turned into, and that it pays."""
+
+import numpy as np
+import oracle
+import pytest
+from skimage import data
+
+import nlridge
+from nlridge import Recipe, Step, denoise
+from nlridge.channels import OPPONENT, assembled, planes_of
+from nlridge.families.bayes import bayes
+from nlridge.families.bm3d import bm3d
+from nlridge.families.ridge import ridge
+
+SIGMA = 20.0
+
+
+def photograph(size=128):
+    return data.astronaut()[20 : 20 + size, 160 : 160 + size].astype(np.float64)
+
+
+def with_noise(clean, sigma=SIGMA, seed=0):
+    return clean + sigma * np.random.default_rng(seed).normal(size=clean.shape)
+
+
+def psnr(result, clean):
+    return 10 * np.log10(255**2 / np.mean((result - clean) ** 2))
+
+
+def one_by_one(noisy, sigmas, **options):
+    channels = np.moveaxis(noisy, -1, 0)
+    return np.stack(
+        [denoise(c, s, **options) for c, s in zip(channels, sigmas, strict=True)], axis=-1
+    )
+
+
+# Planes.
+
+
+def sample(channels, seed=0, common=1.0, sigma=1.0):
+    """Channels that have something in common, and noise."""
+    rng = np.random.default_rng(seed)
+    shared, own = rng.normal(0, 20, 5000), rng.normal(0, 10, (channels, 5000))
+    return common * shared + own + sigma * rng.normal(size=(channels, 5000))
+
+
+def test_opponent_colours_are_orthonormal():
+    np.testing.assert_allclose(OPPONENT @ OPPONENT.T, np.eye(3), atol=1e-12)
+    np.testing.assert_allclose(OPPONENT[0], 1 / np.sqrt(3))
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 9])
+@pytest.mark.parametrize("uneven", [False, True])
+def test_planes_have_the_same_independent_noise_and_lead_back(channels, uneven):
+    sigmas = np.linspace(1, 3 if uneven else 1, channels)
+    parts = planes_of(sample(channels), sigmas)
+    assert sorted(c for part in parts for c in part.channels) == list(range(channels))
+    image = np.random.default_rng(1).normal(size=(channels, 6, 7)).astype(np.float32)
+    planes = [part.of(image) for part in parts]
+    np.testing.assert_allclose(assembled(parts, planes), image, atol=1e-5)
+    for part in parts:
+        covariance = part.matrix @ np.diag(sigmas[part.channels] ** 2) @ part.matrix.T
+        np.testing.assert_allclose(
+            covariance, covariance[0, 0] * np.eye(len(covariance)), atol=1e-9
+        )
+        variance = part.variance((sigmas**2).astype(np.float32).reshape(-1, 1, 1))
+        assert variance == pytest.approx(covariance[0, 0], rel=1e-5)
+
+
+def test_red_green_and_blue_become_opponents_and_others_principal_components():
+    (three,) = planes_of(sample(3), np.ones(3))
+    np.testing.assert_array_equal(three.matrix, OPPONENT)
+    (uneven,) = planes_of(sample(3), np.array([1.0, 2.0, 1.0]))
+    assert not np.allclose(uneven.matrix, OPPONENT)
+    (four,) = planes_of(sample(4), np.ones(4))
+    variances = np.var(four.matrix @ sample(4), axis=1)
+    assert (np.diff(variances) < 0).all()  # the strongest plane comes first
+
+
+def test_channels_that_show_different_things_are_kept_apart():
+    apart = planes_of(sample(3, common=0), np.ones(3))
+    assert [part.channels for part in apart] == [[0], [1], [2]]
+    mixed = np.concatenate([sample(2, 0), sample(1, 1), sample(2, 2), np.zeros((1, 5000))])
+    found = [part.channels for part in planes_of(mixed, np.ones(6))]
+    assert found == [[0, 1], [2], [3, 4], [5]]
+
+
+def test_a_map_of_each_channel_gives_a_map_of_each_plane():
+    (part,) = planes_of(sample(3), np.ones(3))
+    maps = np.random.default_rng(0).uniform(1, 2, (3, 4, 5)).astype(np.float32)
+    np.testing.assert_allclose(
+        part.variance(maps), np.einsum("kc,cyx->kyx", part.matrix**2, maps), rtol=1e-5
+    )
+    np.testing.assert_array_equal(part.variance(maps[:1]), maps[:1])
+
+
+# The algorithm in colour.
+
+
+def oracle_in_colour(noisy, estimates, first, second, stacked):
+    """Step by step with loops: brightness alone is matched in step 1, all planes in step 2."""
+    planes = np.einsum("kc,yxc->kyx", OPPONENT, noisy)
+    bands = [[0], [1, 2]] if stacked else [[0], [1], [2]]
+
+    def step(guide, matched, estimate, patch, group, stride, window):
+        total, weight = np.zeros(planes.shape), np.zeros(planes.shape)
+        for y in oracle.references(planes.shape[1], patch, stride):
+            for x in oracle.references(planes.shape[2], patch, stride):
+                corners = oracle.similar(guide[:matched], y, x, patch, group, window)
+                for band in bands:
+                    Y, X = (
+                        np.concatenate([oracle.group_matrix(a[k], corners, patch) for k in band])
+                        for a in (planes, guide)
+                    )
+                    denoised, weights = estimate(Y, X)
+                    for j, (top, left) in enumerate(corners):
+                        patches = denoised[:, j].reshape(len(band), patch, patch)
+                        inside = np.s_[band, top : top + patch, left : left + patch]
+                        total[inside] += weights[j] * patches
+                        weight[inside] += weights[j]
+        return total / weight
+
+    pilot = step(planes, 1, estimates[0], *first)
+    result = step(pilot, 3, estimates[1], *second)
+    return np.einsum("kc,kyx->yxc", OPPONENT, result)
+
+
+@pytest.mark.parametrize(
+    ("family", "estimates"),
+    [(ridge(), oracle.nl_ridge), (bayes(), oracle.nl_bayes), (bm3d(), oracle.bm3d)],
+)
+def test_colour_against_the_oracle(family, estimates):
+    noisy = with_noise(photograph(33)[:, :28])
+    recipe = Recipe(family, Step(5, 9, stride=3, window=11), Step(4, 14, stride=2, window=13))
+    expected = oracle_in_colour(
+        noisy, estimates(SIGMA), (5, 9, 3, 11), (4, 14, 2, 13), family.stacks_planes
+    )
+    result = denoise(noisy, SIGMA, method=recipe, channel_axis=-1, data_range=255)
+    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.1
+    assert np.median(np.abs(result - expected)) < 0.01
+
+
+@pytest.mark.parametrize("method", nlridge.recipe_names())
+def test_colours_together_are_better_than_one_by_one(method):
+    clean = photograph()
+    noisy = with_noise(clean)
+    together = denoise(noisy, SIGMA, method=method, channel_axis=-1, data_range=255)
+    apart = one_by_one(noisy, [SIGMA] * 3, method=method, data_range=255)
+    assert psnr(together, clean) > psnr(apart, clean) + 1.0
+
+
+@pytest.mark.parametrize("method", nlridge.recipe_names())
+def test_the_formulas_give_the_same_in_colour_and_with_a_map(method):
+    from dataclasses import replace
+
+    noisy = with_noise(photograph(48))
+    sigma = np.linspace(15, 25, 48 * 48).reshape(48, 48)
+    chosen = nlridge.recipe(method, SIGMA)
+    family = replace(
+        chosen.family,
+        pilot=replace(chosen.family.pilot, kernel=None),
+        refine=replace(chosen.family.refine, kernel=None),
+    )
+    fast = denoise(noisy, sigma, method=chosen, channel_axis=-1)
+    slow = denoise(noisy, sigma, method=replace(chosen, family=family), channel_axis=-1)
+    assert np.sqrt(np.mean((fast - slow) ** 2)) < 0.05
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
+@pytest.mark.parametrize("channels", [1, 2, 3, 5])
+def test_any_number_of_channels_on_any_axis(channels, axis):
+    clean = np.resize(np.moveaxis(photograph(64), -1, 0), (channels, 64, 64))
+    noisy = np.moveaxis(with_noise(clean), 0, axis)
+    result = denoise(noisy, SIGMA, channel_axis=axis, data_range=255)
+    assert result.shape == noisy.shape
+    last = denoise(np.moveaxis(noisy, axis, -1), SIGMA, channel_axis=-1, data_range=255)
+    np.testing.assert_array_equal(np.moveaxis(result, axis, -1), last)
+    assert psnr(last, np.moveaxis(clean, 0, -1)) > 25.5
+
+
+def test_one_channel_is_a_gray_image():
+    gray = with_noise(photograph()[..., 1])
+    np.testing.assert_array_equal(
+        denoise(gray[:, None], SIGMA, channel_axis=1)[:, 0], denoise(gray, SIGMA)
+    )
+
+
+def test_unrelated_channels_are_as_good_as_one_by_one():
+    clean = np.stack([photograph()[..., 1], np.rot90(photograph()[..., 1], 2)], axis=-1)
+    noisy = with_noise(clean)
+    together = denoise(noisy, SIGMA, channel_axis=-1, data_range=255)
+    np.testing.assert_allclose(together, one_by_one(noisy, [SIGMA] * 2, data_range=255), atol=1e-4)
+
+
+def test_five_channels_together_are_better_than_one_by_one():
+    """As of a camera of five colours: mixtures of red, green and blue."""
+    mixtures = np.array([[1, 0, 0], [0.5, 0.5, 0], [0, 1, 0], [0, 0.5, 0.5], [0, 0, 1]])
+    clean = photograph() @ mixtures.T
+    noisy = with_noise(clean)
+    together = denoise(noisy, SIGMA, channel_axis=-1, data_range=255)
+    assert psnr(together, clean) > psnr(one_by_one(noisy, [SIGMA] * 5, data_range=255), clean) + 1.5
+
+
+def test_a_sigma_for_each_channel():
+    clean, sigmas = photograph(), np.array([5.0, 20.0, 40.0])
+    noisy = with_noise(clean, sigmas)
+    result = denoise(noisy, sigmas, channel_axis=-1, data_range=255)
+    assert (
+        psnr(result, clean) > psnr(denoise(noisy, 26, channel_axis=-1, data_range=255), clean) + 1
+    )
+    apart = one_by_one(noisy, sigmas, data_range=255)
+    for channel in range(3):
+        assert psnr(result[..., channel], clean[..., channel]) > psnr(
+            apart[..., channel], clean[..., channel]
+        )
+
+
+@pytest.mark.parametrize("method", nlridge.recipe_names())
+def test_workers_make_no_difference_in_colour(method):
+    noisy = with_noise(data.astronaut()[:100, :330].astype(np.float32))
+    first, *others = (
+        denoise(noisy, SIGMA, method=method, channel_axis=-1, workers=n) for n in (1, 3)
+    )
+    for other in others:
+        np.testing.assert_array_equal(first, other)
+
+
+def test_blind_in_colour():
+    clean = photograph(256)
+    noisy = with_noise(clean)
+    found = nlridge.estimate_noise(noisy, channel_axis=-1)
+    assert isinstance(found, nlridge.Gaussian)
+    assert found.sigma == pytest.approx(SIGMA, rel=0.06)  # one number for all channels
+    np.testing.assert_allclose(nlridge.estimate_sigma(noisy, channel_axis=-1), SIGMA, rtol=0.1)
+    known = psnr(denoise(noisy, SIGMA, channel_axis=-1), clean)
+    assert psnr(denoise(noisy, channel_axis=-1), clean) > known - 0.15
+    uneven = nlridge.estimate_noise(with_noise(clean, np.array([5, 20, 40])), channel_axis=-1)
+    np.testing.assert_allclose(uneven.sigma, [5, 20, 40], rtol=0.15)
+
+
+def test_a_camera_that_counts_in_colour():
+    clean, gain = photograph(256), 4.0
+    counts = gain * np.random.default_rng(0).poisson(clean / gain)
+    found = nlridge.estimate_noise(counts, channel_axis=-1)
+    assert isinstance(found, nlridge.PoissonGaussian)
+    assert found.gain == pytest.approx(gain, rel=0.15)
+    known = denoise(counts, noise=nlridge.PoissonGaussian(gain), channel_axis=-1)
+    assert psnr(denoise(counts, channel_axis=-1), clean) > psnr(known, clean) - 0.15
+
+
+def test_details_in_colour():
+    noisy = with_noise(photograph()).astype(np.float32)
+    found = nlridge.denoise_with_details(noisy, channel_axis=-1)
+    assert found.image.shape == found.pilot.shape == found.residual.shape == noisy.shape
+    np.testing.assert_array_equal(found.image, denoise(noisy, channel_axis=-1))
+    np.testing.assert_allclose(found.image + found.residual, noisy, atol=1e-4)
+
+
+def test_missing_pixels_in_colour():
+    clean = photograph()
+    noisy = with_noise(clean)
+    gone = np.random.default_rng(1).random(clean.shape) < 0.02  # of single channels
+    result = denoise(np.where(gone, np.nan, noisy), SIGMA, channel_axis=-1)
+    np.testing.assert_array_equal(np.isnan(result), gone)
+    whole = denoise(noisy, SIGMA, channel_axis=-1)
+    assert psnr(result[~gone], clean[~gone]) > psnr(whole[~gone], clean[~gone]) - 0.3
+    pixels = gone[..., 0]
+    masked = denoise(noisy, SIGMA, channel_axis=-1, mask=pixels)
+    np.testing.assert_array_equal(masked[pixels], noisy[pixels])
+
+
+def test_a_channel_that_is_not_there_does_not_spoil_the_others():
+    noisy = with_noise(photograph())
+    noisy[..., 1] = np.nan
+    result = denoise(noisy, SIGMA, channel_axis=-1, data_range=255)
+    assert np.isnan(result[..., 1]).all()
+    assert psnr(result[..., ::2], photograph()[..., ::2]) > 27
+
+
+@pytest.mark.parametrize(("stack", "channel"), [(0, 3), (0, -1), (3, 1), (-1, 0), (2, 3)])
+def test_a_stack_in_colour(stack, channel):
+    frames = [with_noise(photograph(40), seed=seed) for seed in range(2)]
+    images = np.moveaxis(np.stack(frames), (0, 3), (stack, channel))
+    for options in ({"sigma": SIGMA}, {}, {"sigma": [10, 20, 30]}):
+        result = denoise(images, stack_axis=stack, channel_axis=channel, **options)
+        result = np.moveaxis(result, (stack, channel), (0, 3))
+        for frame, found in zip(frames, result, strict=True):
+            np.testing.assert_array_equal(found, denoise(frame, channel_axis=-1, **options))
+
+
+@pytest.mark.parametrize(
+    ("shape", "arguments", "error", "message"),
+    [
+        ((20, 20, 3), {}, ValueError, "name channel_axis if it is in colour"),
+        ((20, 20), {"channel_axis": -1}, ValueError, r"image has shape \(20, 20\); expected three dimensions for an image with channel_axis"),
+        ((20, 20, 3), {"channel_axis": 3}, ValueError, "channel_axis is 3; expected a number from -3 to 2"),
+        ((20, 20, 3), {"channel_axis": "last"}, TypeError, "channel_axis is 'last'; expected a whole number or None"),
+        ((2, 20, 20, 3), {"channel_axis": 0, "stack_axis": -4}, ValueError, "stack_axis is -4 and channel_axis is 0; expected two different axes"),
+        ((2, 20, 20, 3), {"channel_axis": 0}, ValueError, r"image has shape \(2, 20, 20, 3\); expected three dimensions"),
+        ((20, 20, 3), {"channel_axis": 2, "sigma": [1, 2]}, ValueError, "sigma has 2 numbers; expected one, or one for each channel, of which there are 3"),
+        ((20, 20, 3), {"channel_axis": 2, "sigma": np.ones((3, 20, 20))}, ValueError, r"sigma has shape \(3, 20, 20\); expected a number, one for each channel, or \(20, 20, 3\) or \(20, 20\)"),
+        ((20, 20, 3), {"channel_axis": 2, "mask": np.ones((3, 20), bool)}, ValueError, r"mask has shape \(3, 20\); expected \(20, 20, 3\) or \(20, 20\)"),
+    ],
+)  # fmt: skip
+def test_bad_channels(shape, arguments, error, message):
+    with pytest.raises(error, match=message):
+        denoise(np.zeros(shape), **arguments)
+
+
+# Noise that differs from pixel to pixel.
+
+
+def two_halves(shape, low=10.0, high=40.0):
+    sigma = np.full(shape, low)
+    sigma[:, shape[1] // 2 :] = high
+    return sigma
+
+
+@pytest.mark.parametrize("method", nlridge.recipe_names())
+def test_a_map_is_better_than_any_single_sigma(method):
+    clean = photograph()[..., 1]
+    sigma = two_halves(clean.shape)
+    noisy = with_noise(clean, sigma)
+    known = psnr(denoise(noisy, sigma, method=method, data_range=255), clean)
+    single = max(
+        psnr(denoise(noisy, s, method=method, data_range=255), clean) for s in (15, 20, 25, 30, 35)
+    )
+    assert known > single + 0.5
+
+
+@pytest.mark.parametrize("method", nlridge.recipe_names())
+def test_a_map_that_is_the_same_everywhere_is_one_sigma(method):
+    noisy = with_noise(photograph()[..., 1])
+    np.testing.assert_allclose(
+        denoise(noisy, np.full(noisy.shape, SIGMA), method=method),
+        denoise(noisy, SIGMA, method=method),
+        atol=1e-3,
+    )
+
+
+def test_maps_for_colours_and_stacks():
+    noisy = with_noise(photograph(40), two_halves((40, 40))[..., None])
+    shared = two_halves((40, 40))
+    expected = denoise(noisy, shared, channel_axis=-1)
+    each = denoise(noisy, np.repeat(shared[..., None], 3, axis=-1), channel_axis=-1)
+    np.testing.assert_allclose(each, expected, atol=1e-3)
+    stack = np.stack([noisy, noisy])
+    for sigma in (shared, np.stack([shared, shared])):
+        result = denoise(stack, sigma, stack_axis=0, channel_axis=-1)
+        np.testing.assert_array_equal(result, np.stack([expected, expected]))
+
+
+def test_a_pixel_without_noise_is_hardly_changed_and_a_missing_one_needs_no_sigma():
+    clean = photograph()[..., 1]
+    sigma = np.full(clean.shape, SIGMA)
+    sigma[::4] = 0
+    noisy = with_noise(clean, sigma)
+    result = denoise(noisy, sigma, data_range=255)
+    assert psnr(result, clean) > psnr(denoise(noisy, SIGMA, data_range=255), clean)
+    gone = np.zeros(clean.shape, bool)
+    gone[50:60, 50:60] = True
+    sigma[gone] = np.inf
+    masked = denoise(noisy, sigma, mask=gone, data_range=255)
+    np.testing.assert_array_equal(masked[gone], noisy[gone])
+    assert np.isfinite(masked).all()
