@@ -2,12 +2,13 @@
 
 import argparse
 
-from . import noise, quality, resources, speed, sure
+from . import colour, noise, quality, resources, speed, sure
 
 MEASUREMENTS = {
     "noise": noise,
     "quality": quality,
     "speed": speed,
+    "colour": colour,
     "resources": resources,
     "sure": sure,
 }

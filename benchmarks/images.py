@@ -12,6 +12,7 @@ def image_sets(data, names, part):
     """{name of set: [(seed, name of image, image)]}, from the folders in `data` or scikit-image's own.
 
     `part` keeps of each set what a slice says: "::2" the odd-numbered files, "1::2" the even ones.
+    Sets in colour have to be named.
     """
     kept = slice(*(int(s) if s else None for s in part.split(":"))) if part else slice(None)
     if data is None:
@@ -26,8 +27,13 @@ def image_sets(data, names, part):
             for i, file in list(enumerate(sorted(folder.glob("*.png"))))[kept]
         ]
         for folder in folders
-        if folder.is_dir() and _is_gray(folder)
+        if folder.is_dir() and (names or _is_gray(folder))
     }
+
+
+def colour(image):
+    """The axis of its channels, if it has any."""
+    return -1 if image.ndim == 3 else None
 
 
 def with_noise(image, sigma, seed):

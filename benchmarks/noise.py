@@ -20,6 +20,7 @@ def run(options):
         _sigma(name, images, options.noise_sigma)
         _poisson(name, images)
         _missing_and_clean(name, images)
+        _map(name, images)
 
 
 def _sigma(name, images, levels):
@@ -80,6 +81,31 @@ def _missing_and_clean(name, images):
         part = nlridge.denoise(np.where(there, noisy, np.nan), 25, data_range=255)
         cost.append(psnr(part[there], image[there]) - psnr(whole[there], image[there]))
     print(f"5 % of pixels missing, sigma 25: {np.mean(cost):+.3f} dB, worst {min(cost):+.3f}")
+
+
+def _map(name, images):
+    """Two halves, at sigma 10 and 40: all known, or the best single sigma for each image."""
+    singles = (10, 15, 20, 25, 30, 35, 40)
+    print(
+        f"\nPSNR where sigma is 10 on the left and 40 on the right, {name}: map, best single sigma"
+    )
+    for method in nlridge.recipe_names():
+        found = []
+        for seed, _, image in images:
+            sigma = np.where(np.arange(image.shape[1]) < image.shape[1] // 2, 10.0, 40.0)
+            sigma = np.broadcast_to(sigma, image.shape)
+            noisy = with_noise(image, sigma, seed)
+            known, *others = (
+                psnr(nlridge.denoise(noisy, s, method=method, data_range=255), image)
+                for s in (sigma, *singles)
+            )
+            found.append((known, max(others)))
+        known, best = np.mean(found, axis=0)
+        worst = min(a - b for a, b in found)
+        print(
+            f"  {method:10s} {known:.3f} {best:.3f} ({known - best:+.3f}, worst {worst:+.3f})",
+            flush=True,
+        )
 
 
 def _rms(values):

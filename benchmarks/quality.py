@@ -12,7 +12,7 @@ import numpy as np
 import nlridge
 from nlridge.families.bm3d import bm3d, haar
 
-from .images import image_sets, psnr, with_noise
+from .images import colour, image_sets, psnr, with_noise
 
 
 def add_arguments(parser):
@@ -37,7 +37,9 @@ def run(options):
             for seed, _, image in images:
                 noisy = with_noise(image, sigma, seed)
                 for method, values in found.items():
-                    clean = nlridge.denoise(noisy, sigma, method=_recipe(method, sigma))
+                    clean = nlridge.denoise(
+                        noisy, sigma, method=_recipe(method, sigma), channel_axis=colour(image)
+                    )
                     values.append(psnr(clean, image))
             if options.each:
                 for i, (_, file, _) in enumerate(images):

@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     demo = commands.add_parser(
         "demo",
         help="clean a sample photograph, or one of yours, and show it side by side",
-        description="Clean a sample photograph, to which noise is added, or a noisy gray image of yours.",
+        description="Clean a sample photograph, to which noise is added, or a noisy image of yours.",
     )
     demo.add_argument(
         "image", nargs="?", help="your own noisy image (default: a sample photograph)"

@@ -22,7 +22,6 @@ def demonstrate(path: str | None, sigma: float | None, method: str, output: str)
     Without a path, noise is added to a sample photograph, so that the truth is known.  Without sigma, the
     noise of your own picture is estimated.
     """
-    notes = []
     if path is None:
         name, truth = "scikit-image's photograph of a cameraman", _sample()
         sigma = 25.0 if sigma is None else sigma
@@ -30,20 +29,20 @@ def demonstrate(path: str | None, sigma: float | None, method: str, output: str)
         noisy = (truth + sigma * noise).astype(np.float32)
     else:
         name, truth = Path(path).name, None
-        noisy, was_colour = _read(path)
-        if was_colour:
-            notes.append("colour was turned into gray")
+        noisy = _read(path)
+    channel_axis = -1 if noisy.ndim == 3 else None
 
     with announcing(lambda: print("compiling for this CPU, once ...", file=sys.stderr, flush=True)):
-        denoise(noisy[:32, :32], sigma or 1.0, method=method)
+        denoise(noisy[:32, :32], sigma or 1.0, method=method, channel_axis=channel_axis)
     start = time.perf_counter()
-    found = denoise_with_details(noisy, sigma, method=method, progress=sys.stderr.isatty())
+    found = denoise_with_details(
+        noisy, sigma, method=method, channel_axis=channel_axis, progress=sys.stderr.isatty()
+    )
     seconds = time.perf_counter() - start
     clean = found.image
 
     labels = ["noisy", f"denoised in {seconds:.2f} s"]
     report = [f"cleaned {name}, {noisy.shape[1]} x {noisy.shape[0]} pixels"]
-    report += notes
     report.append(f"{found.noise} ({'estimated' if sigma is None else 'given'})")
     report.append(f'method "{method}": {seconds:.2f} s')
     if truth is not None:
@@ -68,11 +67,11 @@ def _sample() -> Picture:
     return camera
 
 
-def _read(path: str) -> tuple[Picture, bool]:
-    """The gray picture in a file, and whether it was in colour."""
+def _read(path: str) -> Picture:
+    """The picture in a file: gray, or red, green and blue."""
     with Image.open(path) as picture:
         gray = picture.mode in ("L", "F", "I") or picture.mode.startswith("I;16")
-        return np.asarray(picture if gray else picture.convert("L")), not gray
+        return np.asarray(picture if gray else picture.convert("RGB"))
 
 
 def _psnr(estimate: Picture, truth: Picture) -> float:
@@ -84,17 +83,19 @@ def _side_by_side(
     pictures: list[Picture], labels: list[str], low: float, high: float
 ) -> Image.Image:
     """Pictures next to each other under their labels; black is `low` and white is `high` in all."""
-    height, width = pictures[0].shape
+    height, width = pictures[0].shape[:2]
+    mode = "RGB" if pictures[0].ndim == 3 else "L"
     text_size = max(12, min(20, width // 28))
     font = ImageFont.load_default(size=text_size)
     margin = 2 * text_size
-    canvas = Image.new("L", (len(pictures) * width + (len(pictures) - 1) * 8, height + margin), 255)
+    size = len(pictures) * width + (len(pictures) - 1) * 8, height + margin
+    canvas = Image.new(mode, size, "white")
     draw = ImageDraw.Draw(canvas)
     for i, (picture, label) in enumerate(zip(pictures, labels, strict=True)):
         scaled = np.clip((picture - low) * (255 / max(high - low, 1e-12)), 0, 255)
         left = i * (width + 8)
         canvas.paste(Image.fromarray(np.rint(scaled).astype(np.uint8)), (left, margin))
-        draw.text((left + width // 2, margin // 2), label, fill=0, font=font, anchor="mm")
+        draw.text((left + width // 2, margin // 2), label, fill="black", font=font, anchor="mm")
     return canvas
 
 
