@@ -7,7 +7,7 @@ from skimage import data
 
 import nlridge
 from nlridge import Recipe, Step, denoise
-from nlridge.channels import OPPONENT, assembled, planes_of
+from nlridge.channels import OPPONENT, planes_of
 from nlridge.families.bayes import bayes
 from nlridge.families.bm3d import bm3d
 from nlridge.families.ridge import ridge
@@ -53,12 +53,11 @@ def test_opponent_colours_are_orthonormal():
 @pytest.mark.parametrize("uneven", [False, True])
 def test_planes_have_the_same_independent_noise_and_lead_back(channels, uneven):
     sigmas = np.linspace(1, 3 if uneven else 1, channels)
-    parts = planes_of(sample(channels), sigmas)
+    parts = planes_of(sample(channels), sigmas, np.ones(channels))
     assert sorted(c for part in parts for c in part.channels) == list(range(channels))
     image = np.random.default_rng(1).normal(size=(channels, 6, 7)).astype(np.float32)
-    planes = [part.of(image) for part in parts]
-    np.testing.assert_allclose(assembled(parts, planes), image, atol=1e-5)
     for part in parts:
+        np.testing.assert_allclose(part.back(part.of(image)), image[part.channels], atol=1e-5)
         covariance = part.matrix @ np.diag(sigmas[part.channels] ** 2) @ part.matrix.T
         np.testing.assert_allclose(
             covariance, covariance[0, 0] * np.eye(len(covariance)), atol=1e-9
@@ -68,25 +67,25 @@ def test_planes_have_the_same_independent_noise_and_lead_back(channels, uneven):
 
 
 def test_red_green_and_blue_become_opponents_and_others_principal_components():
-    (three,) = planes_of(sample(3), np.ones(3))
+    (three,) = planes_of(sample(3), np.ones(3), np.ones(3))
     np.testing.assert_array_equal(three.matrix, OPPONENT)
-    (uneven,) = planes_of(sample(3), np.array([1.0, 2.0, 1.0]))
+    (uneven,) = planes_of(sample(3), np.array([1.0, 2.0, 1.0]), np.array([1, 0.5, 1]))
     assert not np.allclose(uneven.matrix, OPPONENT)
-    (four,) = planes_of(sample(4), np.ones(4))
+    (four,) = planes_of(sample(4), np.ones(4), np.ones(4))
     variances = np.var(four.matrix @ sample(4), axis=1)
     assert (np.diff(variances) < 0).all()  # the strongest plane comes first
 
 
 def test_channels_that_show_different_things_are_kept_apart():
-    apart = planes_of(sample(3, common=0), np.ones(3))
+    apart = planes_of(sample(3, common=0), np.ones(3), np.ones(3))
     assert [part.channels for part in apart] == [[0], [1], [2]]
     mixed = np.concatenate([sample(2, 0), sample(1, 1), sample(2, 2), np.zeros((1, 5000))])
-    found = [part.channels for part in planes_of(mixed, np.ones(6))]
+    found = [part.channels for part in planes_of(mixed, np.ones(6), np.ones(6))]
     assert found == [[0, 1], [2], [3, 4], [5]]
 
 
 def test_a_map_of_each_channel_gives_a_map_of_each_plane():
-    (part,) = planes_of(sample(3), np.ones(3))
+    (part,) = planes_of(sample(3), np.ones(3), np.ones(3))
     maps = np.random.default_rng(0).uniform(1, 2, (3, 4, 5)).astype(np.float32)
     np.testing.assert_allclose(
         part.variance(maps), np.einsum("kc,cyx->kyx", part.matrix**2, maps), rtol=1e-5
@@ -363,3 +362,130 @@ def test_a_pixel_without_noise_is_hardly_changed_and_a_missing_one_needs_no_sigm
     masked = denoise(noisy, sigma, mask=gone, data_range=255)
     np.testing.assert_array_equal(masked[gone], noisy[gone])
     assert np.isfinite(masked).all()
+
+
+def test_a_map_that_is_zero_in_most_places():
+    clean = photograph()[..., 1]
+    sigma = np.zeros(clean.shape)
+    sigma[:, 90:] = 30
+    noisy = with_noise(clean, sigma)
+    result = denoise(noisy, sigma, data_range=255)
+    there = sigma > 0
+    assert psnr(result[there], clean[there]) > psnr(noisy[there], clean[there]) + 6
+    assert psnr(result[~there], clean[~there]) > 50
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-3, 1e5, 1e30, np.nan, np.inf])
+def test_sigma_under_missing_pixels_may_be_anything(value):
+    clean = photograph()
+    gone = np.random.default_rng(1).random(clean.shape[:2]) < 0.1
+    noisy = with_noise(clean)
+    sigma = np.full(gone.shape, SIGMA)
+    expected = denoise(noisy, sigma, mask=gone, channel_axis=-1)
+    sigma[gone] = value
+    np.testing.assert_array_equal(denoise(noisy, sigma, mask=gone, channel_axis=-1), expected)
+
+
+@pytest.mark.parametrize("claimed", [200.0, 1e3, 1e6, 1e30])
+@pytest.mark.parametrize("method", nlridge.recipe_names())
+def test_bad_pixels_in_a_map_are_found_anew(method, claimed):
+    """As in the error maps of astronomy: a few pixels of which next to nothing is known."""
+    clean = photograph()[..., 1]
+    bad = np.random.default_rng(1).random(clean.shape) < 0.02
+    noisy = with_noise(clean, np.where(bad, 200.0, 10.0))
+    result = denoise(noisy, np.where(bad, claimed, 10.0), method=method, data_range=255)
+    without = denoise(noisy, 10, mask=bad, method=method, data_range=255)
+    assert psnr(result[~bad], clean[~bad]) > psnr(without[~bad], clean[~bad]) - 0.05
+    assert psnr(result[bad], clean[bad]) > 24  # of 2 dB that they had
+
+
+def test_a_noisy_region_is_denoised_and_not_made_up():
+    clean = photograph()[..., 1]
+    sigma = np.full(clean.shape, 3.0)
+    sigma[30:90, 30:90] = 30
+    noisy = with_noise(clean, sigma)
+    result = denoise(noisy, sigma, data_range=255)
+    inside = np.s_[36:84, 36:84]
+    made_up = denoise(noisy, 3.0, mask=sigma > 10, data_range=255)
+    assert psnr(result[inside], clean[inside]) > 26
+    assert np.abs(result - noisy)[inside].mean() > 10
+    assert np.array_equal(made_up[inside], noisy[inside])
+
+
+# Channels of very different kinds.
+
+
+def gray(seed=0):
+    return data.camera()[100 : 100 + 128, 100 + seed : 228 + seed].astype(np.float64)
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1.0, 1e3, 1e6])
+def test_the_scale_of_one_channel_does_not_matter_to_another(factor):
+    clean = np.stack([photograph()[..., 1], np.rot90(photograph()[..., 1])])
+    noisy = with_noise(clean)
+    scaled = noisy * np.array([1, factor])[:, None, None]
+    result = denoise(scaled, [SIGMA, SIGMA * factor], channel_axis=0)
+    expected = denoise(noisy, SIGMA, channel_axis=0)
+    np.testing.assert_allclose(result[0], expected[0], atol=0.5)
+    np.testing.assert_allclose(result[1] / factor, expected[1], atol=0.5)
+
+
+def test_an_offset_between_channels_is_no_range():
+    noisy = with_noise(np.stack([gray() / 255, gray()[::-1] / 255 + 1000]), 0.1)
+    result = denoise(noisy, 0.1, channel_axis=0)
+    alone = denoise(noisy[0], 0.1)
+    assert np.std(result[0] - gray() / 255) < 1.05 * np.std(alone - gray() / 255)
+
+
+def test_a_channel_without_noise_comes_back_as_it_was():
+    noisy = with_noise(photograph())
+    alpha = np.full((*noisy.shape[:2], 1), 65535.0)
+    image = np.concatenate([noisy, alpha], axis=-1)
+    result = denoise(image, [SIGMA, SIGMA, SIGMA, 0], channel_axis=-1, data_range=255)
+    np.testing.assert_array_equal(result[..., 3], 65535)
+    np.testing.assert_allclose(
+        result[..., :3], denoise(noisy, SIGMA, channel_axis=-1, data_range=255), atol=0.1
+    )
+    blind = denoise(image, channel_axis=-1)
+    np.testing.assert_array_equal(blind[..., 3], 65535)
+    assert psnr(blind[..., :3], photograph()) > 28
+
+
+def test_channels_of_unlike_brightness_and_noise_are_not_taken_for_counts():
+    rng = np.random.default_rng(0)
+    cells = data.coins()[:128, :128].astype(float) + 500
+    image = np.stack(
+        [gray() + rng.normal(0, 10, (128, 128)), cells + rng.normal(0, 30, (128, 128))]
+    )
+    found = nlridge.estimate_noise(image, channel_axis=0)
+    assert isinstance(found, nlridge.Gaussian)
+    np.testing.assert_allclose(found.sigma, [10, 30], rtol=0.15)
+
+
+def test_counts_are_recognised_beside_a_constant_channel():
+    counts = np.random.default_rng(0).poisson(photograph(256) / 255 * 100).astype(float)
+    alpha = np.full((*counts.shape[:2], 1), 100.0)
+    found = nlridge.estimate_noise(np.concatenate([counts, alpha], axis=-1), channel_axis=-1)
+    assert isinstance(found, nlridge.PoissonGaussian)
+    assert found.gain == pytest.approx(1, rel=0.2)
+
+
+def test_a_missing_channel_of_a_pixel_costs_the_others_nothing():
+    clean = photograph()
+    noisy = with_noise(clean)
+    red = np.random.default_rng(1).random(clean.shape[:2]) < 0.4
+    holes = noisy.copy()
+    holes[red, 0] = np.nan
+    whole, part = (denoise(a, SIGMA, channel_axis=-1, data_range=255) for a in (noisy, holes))
+    for channel in (1, 2):
+        assert psnr(part[..., channel], clean[..., channel]) > psnr(whole[..., channel], clean[..., channel]) - 0.5  # fmt: skip
+
+
+@pytest.mark.parametrize("exponent", [-900, -500, 500, 900])
+def test_scaling_by_extreme_powers_of_two(exponent):
+    a = 2.0**exponent
+    noisy = with_noise(photograph(40))
+    scaled = denoise(a * noisy, a * SIGMA, channel_axis=-1, data_range=a * 255)
+    np.testing.assert_array_equal(
+        scaled / a, denoise(noisy, SIGMA, channel_axis=-1, data_range=255)
+    )

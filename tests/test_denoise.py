@@ -13,6 +13,11 @@ from nlridge.job import typical_ends
 NOISY = 100 + np.random.default_rng(0).normal(0, 10, (24, 30))
 
 
+def test_float16_does_not_overflow():
+    image = np.clip(65000 + 3000 * (NOISY - 100) / 10, 0, 65504).astype(np.float16)
+    assert np.isfinite(denoise(image, 3000)).all()
+
+
 def test_extremes_of_a_width():
     """Neither the noise level nor the brightness in units of it needs to fit into the dtype."""
     bright = np.full((20, 20), 1000, np.float16)
@@ -87,7 +92,7 @@ def test_any_dtype_and_layout_with_and_without_channels(dtype, channel_axis, lay
         ("photo.png", TypeError, "image has dtype <U9; expected integers or floats"),
         (np.full((5, 5), np.nan), ValueError, "image has no pixel that is there; expected at least one"),
         (np.array([[1, np.inf]]), ValueError, "image has 1 infinite pixels; expected finite ones, or NaN for missing ones"),
-        (np.full((5, 5), 1e14), ValueError, "sigma is 10.0; expected at least 1e-12 of the image's largest"),
+        (np.full((5, 5), 1e14), ValueError, "sigma is 10; expected at least 1e-12 of the image's largest"),
     ],
 )  # fmt: skip
 def test_bad_images(image, error, message):
@@ -106,8 +111,12 @@ def test_bad_images(image, error, message):
         (NOISY[1:], ValueError, r"sigma has shape \(23, 30\); expected a number, one for each channel, or \(24, 30\)"),
         (NOISY - 100, ValueError, r"sigma is negative in \d+ pixels; expected 0 or more"),
         (np.where(NOISY > 120, np.nan, 1.0), ValueError, r"sigma is not finite in \d+ pixels that are not missing"),
-        (np.zeros((24, 30)), ValueError, "expected a positive standard deviation"),
-        ([[1, 2], [3]], TypeError, r"sigma is .*; expected a number or an array of numbers"),
+        (np.zeros((24, 30)), ValueError, r"sigma has shape \(24, 30\) and is nowhere positive; expected noise"),
+        ([], ValueError, r"sigma has shape \(0,\) and is nowhere positive"),
+        ([[1, 2], [3]], TypeError, r"sigma is \[\[1, 2\], \[3\]\]; expected a number or an array of numbers"),
+        (["1", "2"], TypeError, "sigma has dtype <U1; expected numbers"),
+        ("10", TypeError, "sigma is '10'; expected a positive number"),
+        (NOISY * 1j, TypeError, "sigma has dtype complex128; expected numbers"),
         ("ten", TypeError, "sigma is 'ten'; expected a positive number"),
     ],
 )  # fmt: skip
@@ -123,7 +132,9 @@ def test_bad_sigma(sigma, error, message):
         ({"method": 3}, TypeError, "method is 3; expected the name of a recipe, or a Recipe"),
         ({"data_range": 0}, ValueError, "data_range is 0; expected a positive number"),
         ({"strength": -1}, ValueError, "strength is -1; expected a positive number"),
-        ({"noise": nlridge.Gaussian(3)}, ValueError, "sigma is 10 and noise is .*; expected one of them at most"),
+        ({"strength": 1e25}, ValueError, r"strength is 1e\+25; expected a number from 0.01 to 100"),
+        ({"mask": [[True], [True, False]]}, TypeError, "mask has dtype object; expected bool"),
+        ({"noise": nlridge.Gaussian(3)}, ValueError, "sigma is given and noise is .*; expected one of them at most"),
         ({"mask": np.zeros((24, 30))}, TypeError, "mask has dtype float64; expected bool, True for missing pixels"),
         ({"mask": np.zeros((2, 3), bool)}, ValueError, r"mask has shape \(2, 3\); expected \(24, 30\)"),
         ({"stack_axis": 0}, ValueError, r"image has shape \(24, 30\); expected three dimensions for an image with stack_axis"),
@@ -182,12 +193,10 @@ def test_the_typical_range_is_not_that_of_the_noise():
     clean = np.tile(np.linspace(0, 1000, 256), (256, 1))
     noisy = clean + np.random.default_rng(0).normal(0, 500, clean.shape)
     noisy[3, 4] = 1e6  # a hot pixel
-    assert np.diff(typical_ends(np.array(clean)[None])) == pytest.approx(1000, rel=0.05)
-    assert np.diff(typical_ends(np.array(noisy)[None])) == pytest.approx(1000, rel=0.35)
-    assert np.diff(typical_ends(np.array(np.zeros((3, 3), np.uint8))[None])) == 255
-    assert np.diff(typical_ends(np.array(np.array([[1.0, 3.0, 8.0]]))[None])) == pytest.approx(
-        7, rel=0.01
-    )
+    assert np.diff(typical_ends(clean)) == pytest.approx(1000, rel=0.05)
+    assert np.diff(typical_ends(noisy)) == pytest.approx(1000, rel=0.35)
+    assert np.diff(typical_ends(np.zeros((3, 3), np.uint8))) == 255
+    assert np.diff(typical_ends(np.array([[1.0, 3.0, 8.0]]))) == pytest.approx(7, rel=0.01)
 
 
 def test_the_row_is_chosen_by_the_range_of_the_data():
@@ -207,6 +216,7 @@ def test_the_row_is_chosen_by_the_range_of_the_data():
     [
         (10, TypeError, "noise is 10; expected a noise model such as nlridge.Gaussian"),
         (nlridge.Gaussian(0), ValueError, "expected a positive standard deviation"),
+        (nlridge.Gaussian, TypeError, "noise is <class .*; expected a noise model such as"),
     ],
 )
 def test_bad_noise(noise, error, message):
@@ -371,6 +381,18 @@ def test_any_mask(height, width, share, seed):
         np.testing.assert_array_equal(np.isnan(result), np.isnan(image))
 
 
+def test_what_is_masked_may_be_anything():
+    image, gone = NOISY.copy(), np.zeros(NOISY.shape, bool)
+    gone[3:5, 4:9] = True
+    expected = denoise(image, 10, mask=gone)[~gone]
+    for junk in (np.inf, -np.inf, np.nan, 1e300, -1e300):
+        image[gone] = junk
+        found = nlridge.denoise_with_details(image, 10, mask=gone)
+        np.testing.assert_array_equal(found.image[~gone], expected)
+        np.testing.assert_array_equal(found.image[gone], image[gone])
+        assert not found.residual[gone].any()
+
+
 def test_a_hole_is_not_spread():
     clean = truth()
     noisy = clean + np.random.default_rng(0).normal(0, 15, clean.shape)
@@ -409,6 +431,19 @@ def test_a_stack_with_masks_and_an_empty_frame():
     one = np.zeros(stack.shape, bool)
     one[1] = mask
     np.testing.assert_array_equal(denoise(stack, 10, stack_axis=0, mask=one)[0], denoise(NOISY, 10))
+
+
+def test_a_bad_frame_is_found_before_the_first_is_denoised():
+    stack = np.stack([NOISY] * 3)
+    stack[2, 3, 4] = np.inf
+    seen = []
+    with pytest.raises(ValueError, match="image has 1 infinite pixels"):
+        denoise(stack, 10, stack_axis=0, progress=lambda *done: seen.append(done))
+    sigma = np.full(stack.shape, 10.0)
+    sigma[1, 0, 0] = np.nan
+    with pytest.raises(ValueError, match="sigma is not finite in 1 pixels"):
+        denoise(np.stack([NOISY] * 3), sigma, stack_axis=0, progress=lambda *d: seen.append(d))
+    assert seen == []
 
 
 def test_progress_of_a_stack_is_one_count():

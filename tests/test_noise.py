@@ -203,8 +203,22 @@ def test_models_say_what_they_are():
         (lambda: PoissonGaussian(0), "gain is 0; expected a positive number"),
         (lambda: PoissonGaussian(1, -1), "read_noise is -1; expected a number that is not negative"),
         (lambda: PoissonGaussian(1, 1, math.nan), "black_level is nan; expected a finite number"),
+        (lambda: PoissonGaussian("a"), "gain is 'a'; expected a number"),
+        (lambda: PoissonGaussian([1, 1, 1]), r"gain is \[1, 1, 1\]; expected a number"),
+        (lambda: PoissonGaussian(1, black_level=None), "black_level is None; expected a number"),
+        (lambda: Gaussian("ten"), "sigma is 'ten'; expected a number or an array of numbers"),
     ],
 )  # fmt: skip
 def test_impossible_noise(call, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         call()
+
+
+def test_models_are_equal_if_they_say_the_same():
+    levels = np.ones((3, 4))
+    assert Gaussian(3) == Gaussian(3.0)
+    assert Gaussian([1, 2]) == Gaussian((1.0, 2.0))
+    assert Gaussian(levels) == Gaussian(levels.copy())
+    assert hash(Gaussian(levels)) == hash(Gaussian(levels.copy()))
+    assert Gaussian(levels) != Gaussian(2 * levels)
+    assert repr(Gaussian(levels)) == "Gaussian(sigma=a map of shape (3, 4))"

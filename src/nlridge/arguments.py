@@ -19,18 +19,36 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 def checked_noise(sigma: Any, noise: Any) -> Noise | None:
     """The noise model, if there is any; `sigma` stands for Gaussian noise."""
     if sigma is not None and noise is not None:
-        raise ValueError(f"sigma is {sigma!r} and noise is {noise!r}; expected one of them at most")
+        raise ValueError(f"sigma is given and noise is {noise!r}; expected one of them at most")
     if sigma is not None:
-        several = hasattr(sigma, "__len__") and not isinstance(sigma, str)
-        noise = Gaussian(sigma if several else checked_positive("sigma", sigma))
+        return _checked_sigma(sigma)
     if noise is None:
         return None
-    if not all(hasattr(noise, name) for name in ("level", "stabilise", "restore")):
+    if isinstance(noise, type) or not all(
+        hasattr(noise, name) for name in ("level", "stabilise", "restore")
+    ):
         raise TypeError(f"noise is {noise!r}; expected a noise model such as nlridge.Gaussian(10)")
     if not np.any(np.asarray(noise.level) > 0):
         raise ValueError(f"noise is {noise!r}; expected a positive standard deviation")
     found: Noise = noise
     return found
+
+
+def _checked_sigma(sigma: Any) -> Gaussian:
+    """Gaussian noise of a number, of one for each channel, or of a map."""
+    if np.ma.isMaskedArray(sigma):
+        sigma = np.ma.filled(sigma.astype(np.float64), np.nan)
+    try:
+        levels = np.asarray(sigma)
+    except Exception:
+        raise TypeError(f"sigma is {sigma!r}; expected a number or an array of numbers") from None
+    if levels.ndim == 0:
+        return Gaussian(checked_positive("sigma", sigma))
+    if levels.dtype.kind not in "uif":
+        raise TypeError(f"sigma has dtype {levels.dtype}; expected numbers")
+    if levels.size == 0 or not np.any(levels > 0):
+        raise ValueError(f"sigma has shape {levels.shape} and is nowhere positive; expected noise")
+    return Gaussian(levels if levels.size > 1 else float(levels.reshape(())))
 
 
 def checked_method(method: Any) -> str | Recipe:
@@ -88,6 +106,8 @@ def checked_image(
     mask: npt.ArrayLike | None,
     stack_axis: Any = None,
     channel_axis: Any = None,
+    *,
+    may_be_stack: bool = True,
 ) -> tuple[npt.NDArray[Any], Mask | None, Layout]:
     """The image and its mask, both as (frames, channels, height, width), and how it was laid out."""
     masked = None
@@ -107,11 +127,10 @@ def checked_image(
     dimensions = 2 + len(named)
     if pixels.ndim != dimensions:
         because = f" for an image with {' and '.join(named)}" if named else ""
-        hint = (
-            "; name channel_axis if it is in colour, stack_axis if it is a stack of images"
-            if pixels.ndim == dimensions + 1 and len(named) < 2
-            else ""
-        )
+        hint = ""
+        if pixels.ndim == dimensions + 1 and len(named) < 2:
+            hint = "; name channel_axis if it is in colour"
+            hint += ", stack_axis if it is a stack of images" if may_be_stack else ""
         raise ValueError(
             f"image has shape {pixels.shape}; expected {('two', 'three', 'four')[len(named)]} "
             f"dimensions{because}{hint}"
@@ -129,7 +148,10 @@ def checked_image(
     if masked is not None:
         masked = layout.frames(masked)
     if mask is not None:
-        given = np.asarray(mask)
+        try:
+            given = np.asarray(mask)
+        except ValueError:
+            given = np.array(None)
         if given.dtype != bool:
             raise TypeError(f"mask has dtype {given.dtype}; expected bool, True for missing pixels")
         given = layout.spread("mask", given)
@@ -154,10 +176,8 @@ def _checked_axis(name: str, value: Any, dimensions: int) -> int | None:
     return axis % dimensions
 
 
-def checked_levels(noise: Noise | None, layout: Layout) -> npt.NDArray[np.float64] | None:
+def checked_levels(noise: Noise, layout: Layout) -> npt.NDArray[np.float64]:
     """The level of the noise as an array that broadcasts against (frames, channels, height, width)."""
-    if noise is None:
-        return None
     levels = np.asarray(noise.level, np.float64)
     if levels.ndim == 0:
         return levels.reshape(1, 1, 1, 1)
@@ -202,11 +222,20 @@ def checked_positive(name: str, value: Any) -> float:
     if np.ndim(value) != 0:
         raise ValueError(f"{name} has shape {np.shape(value)}; expected a single positive number")
     try:
+        if isinstance(value, str | bytes | bool):
+            raise TypeError
         number = float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{name} is {value!r}; expected a positive number") from None
     if not 1e-300 < number < 1e300:
         raise ValueError(f"{name} is {value!r}; expected a positive number")
+    return number
+
+
+def checked_strength(strength: Any) -> float:
+    number = checked_positive("strength", strength)
+    if not 0.01 <= number <= 100:
+        raise ValueError(f"strength is {strength!r}; expected a number from 0.01 to 100")
     return number
 
 

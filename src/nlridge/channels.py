@@ -5,7 +5,6 @@ rest is colour, in which there is less to see.  Channels that show different thi
 microscopy) are denoised apart from each other.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +28,11 @@ class Planes(NamedTuple):
 
     def of(self, image: Image) -> Image:
         """The planes of an image of all channels."""
-        return _product(self.matrix, _taken(image, self.channels))
+        return self.product(taken(image, self.channels))
+
+    def product(self, channels: Image) -> Image:
+        """The planes of its own channels."""
+        return _product(self.matrix, channels)
 
     def back(self, planes: Image) -> Image:
         """The channels, from their planes."""
@@ -41,13 +44,13 @@ class Planes(NamedTuple):
         A number where it is the same everywhere, one plane where it is the same in all.
         """
         if len(variances) > 1:  # the noise of one channel has nothing to do with that of another
-            variances = _product(self.matrix**2, _taken(variances, self.channels))
+            variances = _product(self.matrix**2, taken(variances, self.channels))
         if variances.shape[1:] == (1, 1) and np.ptp(variances) <= 1e-5 * variances.max():
             return float(variances[0, 0, 0])
         return variances
 
 
-def _taken(image: Image, channels: list[int]) -> Image:
+def taken(image: Image, channels: list[int]) -> Image:
     """Some channels; without a copy where that is all of them, or one."""
     first, last = channels[0], channels[-1]
     return image[first : last + 1] if last - first + 1 == len(channels) else image[channels]
@@ -60,24 +63,26 @@ def _product(matrix: Array, image: Image) -> Image:
     return found
 
 
-def planes_of(pixels: Array, sigmas: Array) -> list[Planes]:
+def planes_of(pixels: Array, sigmas: Array, scales: Array) -> list[Planes]:
     """How the channels of an image are best denoised: one entry for channels that belong together.
 
     `pixels` is a sample of the image, (channels, count), and `sigmas` the level of the noise of each
-    channel.  In units of it the noise of all channels is the same, and stays so under any rotation: for
-    three channels of one level, red, green and blue or the like, `OPPONENT`, and otherwise the rotation
-    to their principal components.
+    channel; those without noise are left out.  Planes are made of the channels times `scales`.  In units of it the noise of all channels is the same, and
+    stays so under any rotation: for three channels of one level, red, green and blue or the like,
+    `OPPONENT`, and otherwise the rotation to their principal components.
     """
-    channels = len(pixels)
-    if channels == 1:
-        return [Planes([0], np.eye(1))]
-    covariance = np.cov(pixels, bias=True) / np.outer(sigmas, sigmas)
+    noisy = np.flatnonzero(sigmas)
+    if len(noisy) == 0:
+        return []
+    units = np.where(sigmas > 0, sigmas, 1.0)
+    covariance = np.atleast_2d(np.cov(pixels / units[:, None], bias=True))
     found = []
-    for together in _related(covariance - np.eye(channels)):
-        levels = sigmas[together]
+    for together in _related((covariance - np.eye(len(sigmas)))[np.ix_(noisy, noisy)]):
+        together = noisy[together].tolist()
+        levels = (sigmas * scales)[together]
         if len(together) == 1:
             rotation = np.eye(1)
-        elif len(together) == 3 and np.ptp(levels) <= 1e-6 * levels.max():
+        elif len(together) == 3 and np.ptp(sigmas[together]) <= 1e-6 * sigmas[together].max():
             rotation = OPPONENT
         else:
             _, vectors = np.linalg.eigh(covariance[np.ix_(together, together)])
@@ -86,23 +91,12 @@ def planes_of(pixels: Array, sigmas: Array) -> list[Planes]:
     return found
 
 
-def assembled(parts: Sequence[Planes], images: Sequence[Image]) -> Image:
-    """The image of all channels, from its planes."""
-    channels = [part.back(image) for part, image in zip(parts, images, strict=True)]
-    if len(channels) == 1:
-        return channels[0]
-    whole = np.empty((sum(map(len, channels)), *channels[0].shape[1:]), np.float32)
-    for part, some in zip(parts, channels, strict=True):
-        whole[part.channels] = some
-    return whole
-
-
 def _related(signal: Array) -> list[list[int]]:
     """Sets of channels that are connected by correlations, from the covariance of what is not noise."""
     strength = np.sqrt(np.maximum(np.diag(signal), 0))
     products = np.outer(strength, strength)
     reach = (np.abs(signal) >= _RELATED * products) & (products > 0)
     np.fill_diagonal(reach, True)
-    for _ in signal:
+    for _ in range(len(signal).bit_length()):
         reach = reach @ reach
     return [list(row) for row in sorted({tuple(np.flatnonzero(row).tolist()) for row in reach})]

@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from .arguments import (
     Layout,
+    Mask,
     Progress,
     checked_image,
     checked_levels,
@@ -19,11 +20,13 @@ from .arguments import (
     checked_noise,
     checked_positive,
     checked_progress,
+    checked_strength,
     checked_workers,
     frame_of,
     missing_pixels,
 )
 from .job import Job, decided, float_type
+from .levels import trusted
 from .noise import Noise
 from .recipes import Recipe
 
@@ -95,7 +98,8 @@ def denoise(
 
     Notes
     -----
-    The time is proportional to the number of pixels. The memory taken is about four float32 images.
+    The time is proportional to the number of pixels. The memory taken is about five float32 images (seven
+    in colour), three times that while the noise is estimated, or if it differs from pixel to pixel.
 
     Images that are smaller than the search window, or even smaller than a patch, are denoised with
     what they have: fewer patches in a group, and square patches that are at most half as wide as the
@@ -103,7 +107,7 @@ def denoise(
 
     Scaling image, sigma and data_range by the same power of two scales the result exactly.
 
-    An image whose noise is below a ten-thousandth of its range is given back as it is.
+    A channel whose noise is below a ten-thousandth of its range is given back as it is.
 
     Missing pixels are filled in by a mean of their neighbours for the first step, and by its result for
     the second.
@@ -114,8 +118,10 @@ def denoise(
     the same for all of them. Channels that are not correlated with the others (by less than .4) are denoised
     by themselves.
 
-    Where `sigma` is a map, its median counts for the choice of patch and group sizes, and pixels count
-    as having a hundredth of it at least.
+    Where `sigma` is a map, its median over the pixels with noise counts for the choice of patch and group
+    sizes, and pixels count as having a hundredth of it at least. A pixel whose sigma is more than five times
+    that of the pixels around it is found anew from those, as if it were missing. The level of several channels
+    is the root of their mean square.
 
     References
     ----------
@@ -161,7 +167,7 @@ class Denoised:
     pilot: npt.NDArray[np.floating[Any]]
     """The result of the first step."""
     residual: npt.NDArray[np.floating[Any]]
-    """What was removed: the input less the result."""
+    """What was removed: the input less the result; 0 where pixels are missing."""
     noise: Noise
     """The noise that was removed, as given or as estimated; `print` says what it is."""
     recipe: Recipe
@@ -210,9 +216,13 @@ def denoise_with_details(
     )
     job = prepare(0)
     with _ticking(progress, job.blocks(), "block") as tick:
-        pilot, *rest = (job.finished(image) for image in job.run(threads, tick))
-    result = rest[-1] if rest else pilot.copy()
-    residual = np.subtract(job.pixels, result, dtype=np.float64).astype(result.dtype)
+        found = [job.finished(images) for images in job.run(threads, tick)]
+    pilot, result = (found[0], found[-1]) if found else (job.finished(()), job.finished(()))
+    if pilot is result:  # of a recipe with one step
+        pilot = result.copy()
+    there = True if job.missing is None else ~job.missing
+    residual = np.zeros_like(result)
+    np.subtract(job.pixels, result, out=residual, where=there, dtype=np.float64, casting="unsafe")
     result, pilot, residual = (
         layout.like_image(image[None]) for image in (result, pilot, residual)
     )
@@ -235,18 +245,26 @@ def _prepared(
     decide = partial(
         decided,
         noise=noise,
-        strength=checked_positive("strength", strength),
+        strength=checked_strength(strength),
         method=checked_method(method),
         data_range=None if data_range is None else checked_positive("data_range", data_range),
     )
     frames, masked, layout = checked_image(image, mask, stack_axis, channel_axis)
-    levels = checked_levels(noise, layout)
+    levels = None if noise is None else checked_levels(noise, layout)
 
     def prepare(k: int) -> Job:
-        missing = missing_pixels(
-            frames[k], frame_of(masked, k), may_be_all=layout.stack is not None
-        )
-        return decide(frames[k], missing, frame_of(levels, k))
+        return decide(frames[k], missing_in(k), frame_of(levels, k))
+
+    def missing_in(k: int) -> Mask | None:
+        return missing_pixels(frames[k], frame_of(masked, k), may_be_all=layout.stack is not None)
+
+    if (
+        layout.stack is not None
+    ):  # a frame that cannot be taken is found before the first is denoised
+        for k, frame in enumerate(frames):
+            missing = missing_in(k)
+            if levels is not None:
+                trusted(frame_of(levels, k), missing, len(frame))
 
     return frames, prepare, layout
 

@@ -21,7 +21,7 @@ def estimate_sigma(
     image : array_like of shape (height, width)
         The noisy image. Pixels that are NaN do not count.
     mask : array_like of bool of the same shape, optional
-        True for pixels that do not count.
+        True for pixels that do not count. It may lack the axis of channels.
     channel_axis : int, optional
         The axis of channels, if the image has three dimensions.
 
@@ -38,7 +38,7 @@ def estimate_sigma(
     the choice of calm patches and their limited number take from the eigenvalues is known for pure
     noise, and made good. Saturated pixels (the extreme values, where they are many) do not count.
 
-    Takes some hundredths of a second whatever the size of the image, beyond one pass over its pixels.
+    Takes some hundredths of a second whatever the size of the image, beyond a few passes over its pixels.
 
     References
     ----------
@@ -54,7 +54,7 @@ def estimate_sigma(
     >>> bool(abs(nlridge.estimate_sigma(noisy) - 8) < 0.5)
     True
     """
-    frames, masked, _ = checked_image(image, mask, channel_axis=channel_axis)
+    frames, masked, _ = checked_image(image, mask, channel_axis=channel_axis, may_be_stack=False)
     missing = missing_pixels(frames[0], None if masked is None else masked[0])
     gone = [None] * len(frames[0]) if missing is None else missing
     found = [sigma_of(*channel) for channel in zip(frames[0], gone, strict=True)]
@@ -66,6 +66,7 @@ def estimate_noise(
     *,
     mask: npt.ArrayLike | None = None,
     channel_axis: int | None = None,
+    kind: str = "auto",
 ) -> Noise:
     """What noise an image has: Gaussian, or growing with the signal.
 
@@ -74,9 +75,11 @@ def estimate_noise(
     image : array_like of shape (height, width)
         The noisy image. Pixels that are NaN do not count.
     mask : array_like of bool of the same shape, optional
-        True for pixels that do not count.
+        True for pixels that do not count. It may lack the axis of channels.
     channel_axis : int, optional
         The axis of channels, if the image has three dimensions.
+    kind : {"auto", "gaussian", "poisson"}
+        Whether the noise grows with the signal: to be found out, or settled beforehand.
 
     Returns
     -------
@@ -102,5 +105,8 @@ def estimate_noise(
     >>> bool(0.8 < noise.gain < 1.2)
     True
     """
-    frames, masked, _ = checked_image(image, mask, channel_axis=channel_axis)
-    return noise_of(frames[0], missing_pixels(frames[0], None if masked is None else masked[0]))
+    if kind not in ("auto", "gaussian", "poisson"):
+        raise ValueError(f"kind is {kind!r}; expected 'auto', 'gaussian' or 'poisson'")
+    frames, masked, _ = checked_image(image, mask, channel_axis=channel_axis, may_be_stack=False)
+    missing = missing_pixels(frames[0], None if masked is None else masked[0])
+    return noise_of(frames[0], missing, kind)

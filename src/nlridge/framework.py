@@ -4,7 +4,7 @@ Images are arrays of (planes, height, width): one plane if gray, and otherwise b
 after it, which have little to do with each other (see `channels`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -14,7 +14,6 @@ from .families import Estimator, Family
 from .recipes import Recipe, Step
 
 Image = npt.NDArray[np.float32]
-Mask = npt.NDArray[np.bool_]
 
 
 class RunStep(Protocol):
@@ -40,7 +39,7 @@ def two_steps(
     run: RunStep,
     *,
     strength: float = 1.0,
-    missing: Mask | None = None,
+    renewed: Callable[[Image], Image] | None = None,
 ) -> Iterator[Image]:
     """Denoise with Θ from the noisy image alone, then with the result in place of the truth.
 
@@ -49,8 +48,9 @@ def two_steps(
     pilot.
 
     `strength` counts the noise as stronger or weaker, but the first step never as stronger: the minimiser
-    of SURE would turn what it takes for too much noise into its negative.  Pixels that are missing from
-    the noisy image, and were filled in for the first step, are the pilot's in the second.
+    of SURE would turn what it takes for too much noise into its negative.  Where pixels are missing from
+    the noisy image, and were filled in for the first step, `renewed` gives the noisy image for the second
+    from the pilot.
     """
     family, bands = recipe.family, bands_of(len(noisy), recipe.family)
     weaker = min(strength, 1.0) ** 2 * variance
@@ -58,8 +58,8 @@ def two_steps(
     yield pilot
     if recipe.second is None or family.refine is None:
         return
-    if missing is not None:
-        noisy = np.where(missing, pilot, noisy)
+    if renewed is not None:
+        noisy = renewed(pilot)
     variance = strength**2 * variance
     yield run(noisy, pilot, family.refine, recipe.second, variance, bands=bands, matched=len(noisy))
 

@@ -1,7 +1,7 @@
 """One image, all that has been decided about it, and the way from its pixels to planes and back."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .channels import Planes, assembled, planes_of
+from .channels import Image, Planes, planes_of, taken
 from .engines import cpu
 from .framework import two_steps
+from .levels import Levels, trusted
 from .missing import fill
 from .noise import Noise
 from .noise.estimation import noise_of
@@ -19,9 +20,8 @@ from .noise.gaussian import Gaussian
 from .recipes import Recipe, recipe
 
 Pixels = npt.NDArray[Any]
+Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-
-_FLOOR = 0.01  # of the typical level of the noise: no pixel is trusted more than if it had that
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,80 +32,98 @@ class Job:
     missing: Mask | None
     noise: Noise
     recipe: Recipe
-    levels: npt.NDArray[np.float64]
-    """Of the noise, after it has been stabilised: an array that broadcasts against the image."""
-    level: float
-    """A typical one of them; 0 leaves the image as it is."""
+    levels: Levels
+    """Of the noise, after it has been stabilised."""
     planes: list[Planes]
-    """How its channels are denoised: together, apart, or some of them together."""
+    """How its channels are denoised: together, apart, or not at all if they have no noise."""
     strength: float
 
     @property
-    def scale(self) -> float:
-        """The power of two that brings the noise near 1, where float32 is at its best."""
-        return math.ldexp(1.0, -round(math.log2(self.level)))
+    def scales(self) -> Array:
+        """For each channel the power of two that brings its noise near 1, where float32 is at its best."""
+        return _powers_of_two(self.levels.typical)
 
     def blocks(self) -> int:
         """How often `run` will tick."""
-        if self.level == 0:
-            return 0
         steps = filter(None, (self.recipe.first, self.recipe.second))
         shape = self.pixels.shape[1:]
         return len(self.planes) * sum(len(list(cpu.blocks(shape, step))) for step in steps)
 
-    def run(self, workers: int, tick: Callable[[], None]) -> Iterator[Pixels]:
-        """The pilot and the result, in the units of the stabilised and scaled image."""
-        if self.level == 0:
-            yield self.pixels
-            return
-        noisy = np.empty(self.pixels.shape, np.float32)
-        for part in _parts(noisy):
-            stable = self.noise.stabilise(self.pixels[part])
-            np.multiply(stable, self.scale, out=noisy[part], dtype=np.float64, casting="unsafe")
-        if self.missing is not None:
-            noisy = np.stack([fill(c, gone) for c, gone in zip(noisy, self.missing, strict=True)])
-        largest = float(max(abs(noisy.max()), abs(noisy.min())))
-        if not largest < 1e12:
-            raise ValueError(
-                f"sigma is {self.level}; expected at least 1e-12 of the image's largest value, "
-                f"{largest / self.scale:.4g}"
-            )
-        variances = np.square(self.levels * self.scale, dtype=np.float64).astype(np.float32)
+    def run(self, workers: int, tick: Callable[[], None]) -> Iterator[Sequence[Image]]:
+        """The pilot and the result, in planes of the stabilised and scaled image."""
+        noisy = self._noisy()
+        levels = self.levels.all * (
+            self.scales[:, None, None] if len(self.levels.all) > 1 else self.scales.max()
+        )
+        variances = np.square(levels).astype(np.float32)
+        filled = _together(self.missing, self.levels.lost)
         run = partial(cpu.step, workers=workers, tick=tick)
         together = []
         for planes in self.planes:
-            gone = None if self.missing is None else np.any(self.missing[planes.channels], axis=0)
             image, variance = planes.of(noisy), planes.variance(variances)
+            renewed = None
+            if filled is not None:
+                known = taken(noisy, planes.channels)
+                renewed = partial(_renewed, planes, known, filled[planes.channels])
             together.append(
-                two_steps(image, variance, self.recipe, run, strength=self.strength, missing=gone)
+                two_steps(
+                    image, variance, self.recipe, run, strength=self.strength, renewed=renewed
+                )
             )
-        for images in zip(*together, strict=True):
-            yield assembled(self.planes, images)
+        return zip(*together, strict=True)
+
+    def _noisy(self) -> Image:
+        """The stabilised and scaled image, without gaps."""
+        noisy = np.zeros(self.pixels.shape, np.float32)
+        for channel in sorted(c for planes in self.planes for c in planes.channels):
+            scale = self.scales[channel]
+            for rows in _bands(noisy[channel]):
+                part = self.pixels[channel, rows]
+                if self.missing is not None:
+                    part = np.where(self.missing[channel, rows], 0, part)
+                stable = self.noise.stabilise(part)
+                np.multiply(
+                    stable, scale, out=noisy[channel, rows], dtype=np.float64, casting="unsafe"
+                )
+            filled = _together(self.missing, self.levels.lost)
+            if filled is not None and filled[channel].any():
+                noisy[channel] = fill(noisy[channel], filled[channel])
+            largest = float(max(abs(noisy[channel].max()), abs(noisy[channel].min())))
+            if not largest < 1e12:
+                raise ValueError(
+                    f"sigma is {self.levels.typical[channel]:.4g}; expected at least 1e-12 of the image's "
+                    f"largest value, {largest / scale:.4g}"
+                )
+        return noisy
 
     def result(self, workers: int, tick: Callable[[], None]) -> npt.NDArray[np.floating[Any]]:
         """The last of what `run` gives, finished."""
-        for stabilised in self.run(workers, tick):
-            last = stabilised  # the pilot is let go of
+        last: Sequence[Image] = ()
+        for images in self.run(workers, tick):
+            last = images
         return self.finished(last)
 
-    def finished(self, stabilised: Pixels) -> npt.NDArray[np.floating[Any]]:
+    def finished(self, images: Sequence[Image]) -> npt.NDArray[np.floating[Any]]:
         """What the caller gets: the image's own units, floats of its width, missing pixels as they were."""
         restored = np.empty(self.pixels.shape, float_type(self.pixels.dtype))
-        if self.level == 0:
-            restored[...] = self.pixels
-            return restored
-        for part in _parts(restored):
-            values = np.divide(stabilised[part], self.scale, dtype=np.float64)
-            restored[part] = self.noise.restore(values)
-        if self.missing is not None:
-            restored[self.missing] = self.pixels[self.missing]
+        restored[...] = self.pixels
+        limits = np.finfo(restored.dtype)
+        for planes, image in zip(self.planes, images, strict=True):
+            for channel, stabilised in zip(planes.channels, planes.back(image), strict=True):
+                for rows in _bands(stabilised):
+                    values = np.divide(stabilised[rows], self.scales[channel], dtype=np.float64)
+                    values = np.clip(self.noise.restore(values), limits.min, limits.max)
+                    if self.missing is not None:
+                        gone = self.missing[channel, rows]
+                        values = np.where(gone, self.pixels[channel, rows], values)
+                    restored[channel, rows] = values
         return restored
 
 
 def decided(
     pixels: Pixels,
     missing: Mask | None,
-    levels: npt.NDArray[np.float64] | None,
+    levels: Array | None,
     noise: Noise | None,
     strength: float,
     method: str | Recipe,
@@ -115,94 +133,91 @@ def decided(
 
     `levels` are those of the noise, if it is given, as an array that broadcasts against the image.
     """
-    if missing is not None and missing.all():  # a frame of a stack: it is left as it is
-        nothing = np.zeros((1, 1, 1))
-        first = recipe(method, 1.0) if isinstance(method, str) else method
-        return Job(pixels, missing, noise or Gaussian(0), first, nothing, 0.0, [], strength)
+    gone = np.zeros(len(pixels), bool) if missing is None else missing.all(axis=(1, 2))
     if noise is None or levels is None:
-        noise = noise_of(pixels, missing)
+        noise = Gaussian(0) if gone.all() else noise_of(pixels, missing)
         levels = np.asarray(noise.level, np.float64).reshape(-1, 1, 1)
-    levels = _trusted(levels, missing)
-    of_channels = np.broadcast_to(np.median(levels, axis=(1, 2)), len(pixels))
-    level = float(np.sqrt(np.mean(of_channels**2)))
-    spread = _stable_range(pixels, missing, noise, data_range)
-    if level <= 1e-4 * spread:
-        level = 0.0  # nobody would see it, and float32 could not resolve its square
-    chosen = recipe(method, level, spread) if isinstance(method, str) else method
+    found = trusted(levels, missing, len(pixels))
+    ranges = np.array([_stable_range(c, noise, data_range) for c in _channels(pixels, missing)])
+    # Less than a ten-thousandth nobody would see, and float32 could not resolve its square.
+    noisy = (found.typical > 1e-4 * ranges) & ~gone
+    found = found._replace(typical=np.where(noisy, found.typical, 0.0))
+    if isinstance(method, str):
+        spread = _rms(ranges[noisy]) if noisy.any() else 1.0
+        chosen = recipe(method, _rms(found.typical[noisy]) if noisy.any() else 1.0, spread)
+    else:
+        chosen = method
+    sample = noise.stabilise(_sample(pixels, missing))
     return Job(
         pixels,
         missing,
         noise,
         chosen.within(pixels.shape[1:]),
-        levels,
-        level,
-        planes_of(noise.stabilise(_sample(pixels, missing)), of_channels) if level else [],
+        found,
+        planes_of(sample, found.typical, _powers_of_two(found.typical)),
         strength,
     )
 
 
-def _trusted(levels: npt.NDArray[np.float64], missing: Mask | None) -> npt.NDArray[np.float64]:
-    """The levels of the noise where none is far below the typical one: pixels without any are not trusted blindly.
+def _powers_of_two(levels: Array) -> Array:
+    return np.array([math.ldexp(1.0, -round(math.log2(s))) if s > 0 else 0.0 for s in levels])
 
-    Where pixels are missing, the level may be anything.
-    """
-    wrong = ~np.isfinite(levels)
-    if wrong.any():
-        there = wrong if missing is None else wrong & ~missing
-        if there.any():
-            raise ValueError(
-                f"sigma is not finite in {np.count_nonzero(there)} pixels that are not missing; "
-                "expected finite numbers, or such pixels named by mask"
-            )
-    seen = levels[~wrong & (levels > 0)]
-    typical = float(np.median(seen)) if seen.size else 0.0
-    return np.maximum(np.where(wrong, typical, levels), _FLOOR * typical)
+
+def _rms(values: Array) -> float:
+    largest = float(values.max())
+    return largest * math.sqrt(float(np.mean((values / largest) ** 2))) if largest > 0 else 0.0
+
+
+def _together(missing: Mask | None, lost: Mask | None) -> Mask | None:
+    """Pixels that are filled in: those that are not there, and those that are hardly more than noise."""
+    if missing is None or lost is None:
+        return lost if missing is None else missing
+    return missing | lost
+
+
+def _renewed(planes: Planes, noisy: Image, filled: Mask, pilot: Image) -> Image:
+    """The planes of the noisy image, with the pilot's values where pixels were filled in."""
+    return planes.product(np.where(filled, planes.back(pilot), noisy))
+
+
+def _channels(pixels: Pixels, missing: Mask | None) -> Iterator[Pixels]:
+    """Each channel, with its mean where pixels are missing."""
+    for k, channel in enumerate(pixels):
+        if missing is None or not missing[k].any():
+            yield channel
+        else:
+            seen = channel[~missing[k]]
+            mean = seen.mean(dtype=np.float64) if seen.size else 0.0
+            yield np.where(missing[k], mean, channel).astype(channel.dtype)
 
 
 def _sample(pixels: Pixels, missing: Mask | None) -> Pixels:
     """Some pixels of all channels, (channels, count), enough to see what channels have in common."""
     step = -(-pixels[0].size // 2**20)
-    sample = pixels.reshape(len(pixels), -1)[:, ::step]
-    if missing is None:
-        return sample
-    gone = missing.reshape(len(pixels), -1)[:, ::step]
-    means = [
-        c[~g].mean(dtype=np.float64) if not g.all() else 0
-        for c, g in zip(sample, gone, strict=True)
-    ]
-    return np.where(gone, np.reshape(means, (-1, 1)), sample)
+    return np.stack([channel.reshape(-1)[::step] for channel in _channels(pixels, missing)])
 
 
-def _stable_range(
-    pixels: Pixels, missing: Mask | None, noise: Noise, data_range: float | None
-) -> float:
-    """The range of the image, after the noise has been stabilised."""
+def _stable_range(channel: Pixels, noise: Noise, data_range: float | None) -> float:
+    """The range of a channel, after the noise has been stabilised."""
     if data_range is not None:
-        low = getattr(noise, "black_level", 0.0)
-        ends = np.array([low, low + data_range])
+        ends = np.array([noise.black_level, noise.black_level + data_range])
     else:
-        ends = np.array(typical_ends(pixels, missing))
+        ends = np.array(typical_ends(channel))
     low, high = noise.stabilise(ends)
     return float(high - low)
 
 
-def typical_ends(image: Pixels, missing: Mask | None = None) -> tuple[float, float]:
-    """The darkest and the brightest of an image with its noise averaged out (see `data_range` of `denoise`).
+def typical_ends(channel: Pixels) -> tuple[float, float]:
+    """The darkest and the brightest of a channel with its noise averaged out (see `data_range` of `denoise`).
 
     The range of the pixels themselves grows with the noise, and with every hot pixel.
     """
-    if image.dtype == np.uint8:
+    if channel.dtype == np.uint8:
         return 0.0, 255.0
-    if missing is not None:
-        if missing.all():
-            return 0.0, 0.0
-        image = np.where(missing, image[~missing].mean(dtype=np.float64), image)
-    channels, *shape = image.shape
-    height, width = (min(8, max(1, length // 4)) for length in shape)  # at least 4 blocks
-    rows, columns = shape[0] // height, shape[1] // width
-    blocks = image[:, : rows * height, : columns * width]
-    blocks = blocks.reshape(channels, rows, height, columns, width)
-    low, high = np.percentile(blocks.mean(axis=(2, 4), dtype=np.float64), [0.1, 99.9])
+    height, width = (min(8, max(1, length // 4)) for length in channel.shape)  # at least 4 blocks
+    rows, columns = channel.shape[0] // height, channel.shape[1] // width
+    blocks = channel[: rows * height, : columns * width].reshape(rows, height, columns, width)
+    low, high = np.percentile(blocks.mean(axis=(1, 3), dtype=np.float64), [0.1, 99.9])
     return float(low), float(high)
 
 
@@ -211,10 +226,8 @@ def float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype.newbyteorder("=") if dtype.kind == "f" else np.dtype(np.float32)
 
 
-def _parts(image: Pixels) -> Iterator[tuple[int, slice]]:
-    """Some rows of a channel at a time, so that what is computed in float64 is never a whole large image."""
-    channels, height, width = image.shape
-    rows = max(1, 2**20 // width)
-    for channel in range(channels):
-        for top in range(0, height, rows):
-            yield channel, slice(top, top + rows)
+def _bands(plane: Pixels) -> Iterator[slice]:
+    """Some rows at a time, so that what is computed in float64 is never a whole large image."""
+    rows = max(1, 2**20 // plane.shape[1])
+    for top in range(0, plane.shape[0], rows):
+        yield slice(top, top + rows)

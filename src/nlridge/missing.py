@@ -14,7 +14,7 @@ def fill(image: Image, missing: npt.NDArray[np.bool_]) -> Image:
     if missing.all():
         return np.zeros_like(image)
     there = (~missing).astype(np.float32)
-    total, weight = _blurred(np.where(missing, np.float32(0), image)), _blurred(there)
+    total, weight = blurred(np.where(missing, np.float32(0), image)), blurred(there)
     known = weight > 1e-3
     near: Image = (total / np.where(known, weight, 1)).astype(np.float32)
     if not known.all():
@@ -27,7 +27,7 @@ def fill(image: Image, missing: npt.NDArray[np.bool_]) -> Image:
     return np.where(missing, near, image).astype(np.float32, copy=False)
 
 
-def _blurred(a: Image) -> Image:
+def blurred(a: Image) -> Image:
     """A binomial filter of 5 x 5; what lies outside the image is 0."""
     for axis in (0, 1):
         reach = [(2, 2) if k == axis else (0, 0) for k in (0, 1)]

@@ -51,11 +51,9 @@ def pixel_scales(q, variance, n, m):
     Returns the variance of the noise that all of them then have.
     """
     size = padded(n)
-    for k in range(n, size):
-        q[k] = 0
     if len(variance) == 1:
-        for k in range(n):
-            q[k] = 1
+        for k in range(size):
+            q[k] = k < n
         return variance[0]
     for k in range(0, size, LANES):
         s = splat(np.float32(0))

@@ -17,11 +17,18 @@ class Noise(Protocol):
     """
 
     @property
+    def black_level(self) -> float:
+        """The value of a pixel without any light."""
+
+    @property
     def level(self) -> Level:
         """Standard deviation of the noise after `stabilise`."""
 
     def stabilise(self, image: npt.NDArray[Any]) -> Array:
         """The image, pixel by pixel, with noise that does not depend on it."""
+
+    def variance(self, truth: Array, level: Array) -> Array:
+        """Of each pixel, for an image without noise; `level` is what it says, laid out to fit the image."""
 
     def restore(self, estimate: npt.NDArray[Any]) -> Array:
         """An estimate of the stabilised image, in the image's own units again."""

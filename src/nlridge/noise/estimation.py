@@ -21,6 +21,7 @@ _ENERGIES = (0.98, 1.10, 1.24, 1.41, 1.63, 1.91, 2.6)
 _SHRINKAGE = (0.74, 0.82, 0.89, 0.95, 0.985, 0.995, 1.0)
 _TEXTURE = 0.99  # what is left of texture in the smallest eigenvalues; on the odd images of BSD68
 _MOST = 120_000  # patches that are looked at
+_ASTRAY = 0.4  # how far the noise of a channel may be from a line that all follow, as a share of it
 _ALIKE = 1.15  # channels whose estimates differ by less are taken to have the same noise
 
 
@@ -34,12 +35,21 @@ def sigma_of(pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) ->
     return scale * _TEXTURE * math.sqrt(_smallest_variance(values, *patches))
 
 
-def noise_of(pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) -> Noise:
+def noise_of(
+    pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None, kind: str = "auto"
+) -> Noise:
     """What noise an image of (channels, height, width) has; see `estimate_noise`."""
     gone = [None] * len(pixels) if missing is None else missing
-    found = _growing_noise([_countable(*channel) for channel in zip(pixels, gone, strict=True)])
-    if found is not None:
-        return found
+    if kind != "gaussian":
+        channels = [_countable(*channel) for channel in zip(pixels, gone, strict=True)]
+        found = _growing_noise(channels, doubt=kind == "auto")
+        if found is not None:
+            return found
+        if kind == "poisson":
+            raise ValueError(
+                "image has no noise that grows with the signal, or too few pixels of different brightness "
+                "to see it; expected kind 'auto' or 'gaussian'"
+            )
     sigmas = [sigma_of(*channel) for channel in zip(pixels, gone, strict=True)]
     if max(sigmas) <= _ALIKE * min(sigmas):
         return Gaussian(math.sqrt(np.mean(np.square(sigmas))))
@@ -142,27 +152,46 @@ def _smallest_variance(
 
 
 def _growing_noise(
-    channels: list[tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]],
+    channels: list[tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]], doubt: bool
 ) -> PoissonGaussian | None:
-    """Noise that grows with the signal, as of a camera that counts alike in all channels; if it does."""
-    steps = [step for channel in channels for step in _variances(*channel)]
-    if len(steps) < 4:
+    """Noise that grows with the signal, as of a camera that counts alike in all channels; if it does.
+
+    With `doubt`, only if it does so clearly.
+    """
+    found = [(channel, _variances(*channel)) for channel in channels]
+    found = [(channel, steps) for channel, steps in found if steps]
+    steps = np.array([step for _, steps in found for step in steps]).reshape(-1, 3)
+    if len(steps) < (4 if doubt else 2):
         return None
-    brightness, variance, count = (np.array(column) for column in zip(*steps, strict=True))
-    slope, offset, error = _robust_line(brightness, variance, count)
-    dark, bright = slope * brightness.min() + offset, slope * brightness.max() + offset
-    if bright <= 1.5 * max(dark, 0) or slope <= 3 * error:
+    slope, offset, _ = _robust_line(*steps.T)
+    if slope <= 0:
         return None
-    found = (
+    if doubt:
+        # Channels that differ in brightness and in noise lie on a line as well: one at least has to rise
+        # by itself, and all have to follow the line.
+        if not any(_rises(np.array(some)) for _, some in found if len(some) >= 4):
+            return None
+        for _, some in found:
+            brightness, variance, _ = np.array(some).T
+            if np.median(np.abs(variance / (slope * brightness + offset) - 1)) > _ASTRAY:
+                return None
+    noise = (
         PoissonGaussian(slope, math.sqrt(offset))
         if offset >= 0
         else PoissonGaussian(slope, 0.0, -offset / slope)
     )
-    left = min(_level_left(*channel, found) for channel in channels)
-    if left < 0.9:  # texture was taken for noise
+    left = min(_level_left(*channel, noise) for channel, _ in found)
+    if doubt and left < 0.9:  # texture was taken for noise
         return None
     share = min(left, 1.0)
-    return PoissonGaussian(found.gain * share**2, found.read_noise * share, found.black_level)
+    return PoissonGaussian(noise.gain * share**2, noise.read_noise * share, noise.black_level)
+
+
+def _rises(steps: Array) -> bool:
+    """Whether variances grow clearly with brightness."""
+    slope, offset, error = _robust_line(*steps.T)
+    low, high = steps[:, 0].min(), steps[:, 0].max()
+    return slope * high + offset > 1.5 * max(slope * low + offset, 0) and slope > 3 * error
 
 
 def _level_left(

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from . import Array, Level
 
 
-@dataclass(frozen=True, init=False, eq=False)
+@dataclass(frozen=True, init=False, repr=False, eq=False)
 class Gaussian:
     """Gaussian noise that is independent from pixel to pixel, whatever the image.
 
@@ -54,6 +54,11 @@ class Gaussian:
             levels.flags.writeable = False
         object.__setattr__(self, "sigma", found)
 
+    def __repr__(self) -> str:
+        if isinstance(self.sigma, np.ndarray):
+            return f"Gaussian(sigma=a map of shape {self.sigma.shape})"
+        return f"Gaussian(sigma={self.sigma!r})"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Gaussian) and np.array_equal(self.sigma, other.sigma)
 
@@ -74,11 +79,18 @@ class Gaussian:
         )
 
     @property
+    def black_level(self) -> float:
+        return 0.0
+
+    @property
     def level(self) -> Level:
         return self.sigma
 
     def stabilise(self, image: npt.NDArray[Any]) -> Array:
         return image.astype(np.float64, copy=False)
+
+    def variance(self, truth: Array, level: Array) -> Array:
+        return np.broadcast_to(level**2, truth.shape)
 
     def restore(self, estimate: npt.NDArray[Any]) -> Array:
         return estimate.astype(np.float64, copy=False)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,10 @@ class PoissonGaussian:
     black_level: float = 0.0
 
     def __post_init__(self) -> None:
+        for name in ("gain", "read_noise", "black_level"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or isinstance(value, bool):
+                raise TypeError(f"{name} is {value!r}; expected a number")
         if not 0 < self.gain < 1e300:
             raise ValueError(f"gain is {self.gain!r}; expected a positive number")
         if not 0 <= self.read_noise < 1e300:
@@ -61,6 +66,8 @@ class PoissonGaussian:
             )
         if not math.isfinite(self.black_level):
             raise ValueError(f"black_level is {self.black_level!r}; expected a finite number")
+        for name in ("gain", "read_noise", "black_level"):
+            object.__setattr__(self, name, float(getattr(self, name)))
 
     def __str__(self) -> str:
         words = f"Poisson noise with a gain of {self.gain:.4g}"
@@ -82,6 +89,9 @@ class PoissonGaussian:
     def stabilise(self, image: npt.NDArray[Any]) -> Array:
         counts = (image.astype(np.float64) - self.black_level) / self.gain
         return 2 * np.sqrt(np.maximum(counts + self._darkest, 0))
+
+    def variance(self, truth: Array, level: Array) -> Array:
+        return self.gain * np.maximum(truth - self.black_level, 0) + self.read_noise**2
 
     def restore(self, estimate: npt.NDArray[Any]) -> Array:
         """The inverse that has no bias, not the plain one; no pixel is darker than the black level."""
