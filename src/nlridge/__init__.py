@@ -10,12 +10,14 @@ __all__ = [
     "Family",
     "Gaussian",
     "PoissonGaussian",
+    "Quality",
     "Recipe",
     "Step",
     "__version__",
     "denoise",
     "denoise_with_details",
     "estimate_noise",
+    "estimate_psnr",
     "estimate_sigma",
     "recipe",
     "recipe_names",
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from .families import Estimator, Family
     from .noise.gaussian import Gaussian
     from .noise.poisson import PoissonGaussian
+    from .quality import Quality, estimate_psnr
     from .recipes import Recipe, Step, recipe, recipe_names
 
 # NumPy, Numba and the kernels are imported when a name is first used.
@@ -40,6 +43,8 @@ _HOMES = {
     "PoissonGaussian": ".noise.poisson",
     "estimate_noise": ".estimating",
     "estimate_sigma": ".estimating",
+    "Quality": ".quality",
+    "estimate_psnr": ".quality",
     "Recipe": ".recipes",
     "Step": ".recipes",
     "recipe": ".recipes",

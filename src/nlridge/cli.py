@@ -1,48 +1,220 @@
-"""The command line."""
+"""The command line: what can be said, and nothing of what is done (see `commands`), so that help comes at once."""
 
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module, metadata
 
 from . import __version__
+
+_METHODS = ("fast", "standard", "nl-ridge", "nl-bayes", "bm3d")
+
+_EXAMPLES = """examples:
+  nlridge denoise photo.jpg                       writes photo_denoised.jpg
+  nlridge denoise scan.tif -o clean.tif --sigma 12.5
+  nlridge denoise experiment/ -o cleaned/ --recursive --report report.html
+  nlridge noise *.tif
+  nlridge compare photo.jpg photo_denoised.jpg
+"""
+
+_DENOISE_EXAMPLES = """examples:
+  nlridge denoise photo.jpg                       writes photo_denoised.jpg
+  nlridge denoise a.png b.png -o cleaned/         a folder for the results
+  nlridge denoise cells.tif --noise poisson       noise that grows with the signal
+  nlridge denoise raw/ -o clean/ --recursive --skip-existing      goes on where it stopped
+  nlridge denoise cube.npy --channel-axis 0       an array that does not say what its axes are
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and options."""
+    found = argparse.ArgumentParser(
+        prog="nlridge",
+        description="Takes the noise out of images.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    found.add_argument("--version", action=_Version, nargs=0, help="versions of what matters")
+    commands = found.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _denoise(commands)
+    _noise(commands)
+    _compare(commands)
+    _add(commands, "methods", "what can be chosen as --method, and how fast it is on this machine")
+    _demo(commands)
+    completion = _add(commands, "completion", "print a script that completes commands in a shell")
+    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="nlridge", description="Takes the noise out of images.", allow_abbrev=False
-    )
-    parser.add_argument("--version", action="version", version=f"nlridge {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    demo = commands.add_parser(
-        "demo",
-        help="clean a sample photograph, or one of yours, and show it side by side",
-        description="Clean a sample photograph, to which noise is added, or a noisy image of yours.",
-    )
-    demo.add_argument(
-        "image", nargs="?", help="your own noisy image (default: a sample photograph)"
-    )
-    demo.add_argument(
-        "--sigma",
-        type=float,
-        help="standard deviation of the noise, in the image's units (default: 25 for the sample; found "
-        "out for your own)",
-    )
-    demo.add_argument(
-        "--method", default="standard", help="fast, standard (default), nl-ridge, nl-bayes or bm3d"
-    )
-    demo.add_argument(
-        "--output", default="demo.png", help="the side-by-side picture (default: %(default)s)"
-    )
-    options = parser.parse_args(arguments)
+    words = parser()
+    options = words.parse_args(arguments)
     try:
-        from .demo import demonstrate  # heavy imports only for a command that needs them
+        if options.command == "completion":
+            import shtab
 
-        print(demonstrate(options.image, options.sigma, options.method, options.output))
+            print(shtab.complete(words, shell=options.shell))
+            return 0
+        # Heavy imports only for a command that needs them.
+        run = getattr(import_module(".commands", __package__), options.command)
+        code: int = run(options)
+        return code
     except (ValueError, TypeError, OSError, ImportError) as error:
         print(f"nlridge: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("nlridge: interrupted", file=sys.stderr)
         return 130
-    return 0
+
+
+class _Version(argparse.Action):
+    def __call__(self, *_: object) -> None:
+        print(f"nlridge {__version__}")
+        print(f"Python {sys.version.split()[0]}")
+        for name in ("numpy", "numba", "llvmlite", "pillow", "tifffile", "imagecodecs", "astropy"):
+            try:
+                print(f"{name} {metadata.version(name)}")
+            except metadata.PackageNotFoundError:
+                print(f"{name} is not installed")
+        raise SystemExit(0)
+
+
+def _add(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str,
+    summary: str,
+    epilog: str = "",
+) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def _denoise(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    found = _add(commands, "denoise", "clean image files", _DENOISE_EXAMPLES)
+    found.add_argument(
+        "input", nargs="+", metavar="INPUT", help="a file, a folder or a pattern such as '*.tif'"
+    )
+    found.add_argument(
+        "-o",
+        "--output",
+        help="a file for a single input, or else a folder (default: beside the input, with _denoised in the name)",
+    )
+    found.add_argument("--recursive", action="store_true", help="folders within folders, too")
+    exists = found.add_mutually_exclusive_group()
+    exists.add_argument("--overwrite", action="store_true", help="replace files that exist")
+    exists.add_argument(
+        "--skip-existing", action="store_true", help="leave out what is already done"
+    )
+    noise = found.add_mutually_exclusive_group()
+    noise.add_argument(
+        "--sigma",
+        type=_numbers,
+        help="standard deviation of the noise, in the units of the pixels; several, with commas between "
+        "them, for several channels (default: found out)",
+    )
+    noise.add_argument(
+        "--noise",
+        choices=("auto", "gaussian", "poisson"),
+        default="auto",
+        help="find out the noise, and whether it grows with the signal (auto), or take that as settled",
+    )
+    found.add_argument(
+        "--method",
+        choices=_METHODS,
+        default="standard",
+        help="see 'nlridge methods' (default: %(default)s)",
+    )
+    found.add_argument(
+        "--strength", type=float, default=1.0, help="remove a little less or more (default: 1)"
+    )
+    found.add_argument("--workers", type=int, help="threads (default: one a core)")
+    found.add_argument(
+        "--format",
+        choices=("png", "jpg", "webp", "tif", "npy", "fits"),
+        help="of the output (default: as the input)",
+    )
+    _axes(found)
+    found.add_argument(
+        "--report",
+        metavar="FILE.html",
+        help="a page to look at: before, after, and what was removed",
+    )
+    _talk(found)
+
+
+def _noise(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    found = _add(commands, "noise", "say what noise image files have")
+    found.add_argument(
+        "input", nargs="+", metavar="INPUT", help="a file, a folder or a pattern such as '*.tif'"
+    )
+    found.add_argument("--recursive", action="store_true", help="folders within folders, too")
+    _axes(found)
+    found.add_argument("--json", action="store_true", help="one line of JSON a file")
+
+
+def _compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    found = _add(commands, "compare", "say how far two image files are apart")
+    found.add_argument("first", metavar="A")
+    found.add_argument("second", metavar="B")
+    found.add_argument(
+        "--peak",
+        type=float,
+        help="range of the values, for PSNR and SSIM (default: that of the type, or of A if it holds floats)",
+    )
+    _axes(found)
+    found.add_argument("--json", action="store_true", help="one line of JSON")
+
+
+def _demo(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    found = _add(
+        commands, "demo", "clean a sample photograph, or one of yours, and show it side by side"
+    )
+    found.add_argument(
+        "image", nargs="?", help="your own noisy image (default: a sample photograph)"
+    )
+    found.add_argument(
+        "--sigma",
+        type=float,
+        help="standard deviation of the noise, in the image's units (default: 25 for the sample; found "
+        "out for your own)",
+    )
+    found.add_argument(
+        "--method",
+        choices=_METHODS,
+        default="standard",
+        help="see 'nlridge methods' (default: %(default)s)",
+    )
+    found.add_argument(
+        "--output", default="demo.png", help="the side-by-side picture (default: %(default)s)"
+    )
+
+
+def _axes(found: argparse.ArgumentParser) -> None:
+    found.add_argument(
+        "--channel-axis",
+        type=int,
+        help="of an array that does not say what its axes are (NPY, FITS)",
+    )
+    found.add_argument("--stack-axis", type=int, help="likewise, for a stack of images")
+
+
+def _talk(found: argparse.ArgumentParser) -> None:
+    how = found.add_mutually_exclusive_group()
+    how.add_argument("--quiet", action="store_true", help="say nothing but what went wrong")
+    how.add_argument("--json", action="store_true", help="one line of JSON a file, for scripts")
+
+
+def _numbers(text: str) -> "float | list[float]":
+    numbers = [float(part) for part in text.split(",")]
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+_numbers.__name__ = "number"  # in argparse's messages

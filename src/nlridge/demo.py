@@ -1,6 +1,5 @@
 """The demonstration: a noisy picture, cleaned, side by side."""
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -10,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
+from . import files
 from .denoising import denoise, denoise_with_details
+from .files import Layer, read, write
 from .kernels.compile import announcing
 
 Picture = npt.NDArray[Any]
@@ -51,7 +52,11 @@ def demonstrate(path: str | None, sigma: float | None, method: str, output: str)
         report.append(f"PSNR: {before:.2f} dB noisy, {after:.2f} dB denoised")
     eight_bits = truth is not None or noisy.dtype == np.uint8
     low, high = (0, 255) if eight_bits else (float(clean.min()), float(clean.max()))
-    _save(_side_by_side([noisy, clean], labels, low, high), output)
+    pair = np.asarray(_side_by_side([noisy, clean], labels, low, high))
+    write(
+        Path(output),
+        files.Picture("png", [Layer(pair, "YX" if pair.ndim == 2 else "YXC")], origin=[]),
+    )
     report.append(f"side by side: {output}")
     return "\n".join(report)
 
@@ -68,10 +73,10 @@ def _sample() -> Picture:
 
 
 def _read(path: str) -> Picture:
-    """The picture in a file: gray, or red, green and blue."""
-    with Image.open(path) as picture:
-        gray = picture.mode in ("L", "F", "I") or picture.mode.startswith("I;16")
-        return np.asarray(picture if gray else picture.convert("RGB"))
+    """The picture in a file, gray or in colour: its first frame, channels last."""
+    layer = read(Path(path)).layers[0]
+    frame = layer.pixels[next(layer.frames())]
+    return frame if layer.channel_axis is None else np.moveaxis(frame, layer.channel_axis, -1)
 
 
 def _psnr(estimate: Picture, truth: Picture) -> float:
@@ -97,14 +102,3 @@ def _side_by_side(
         canvas.paste(Image.fromarray(np.rint(scaled).astype(np.uint8)), (left, margin))
         draw.text((left + width // 2, margin // 2), label, fill="black", font=font, anchor="mm")
     return canvas
-
-
-def _save(picture: Image.Image, path: str) -> None:
-    """Save under a temporary name first, so that no half picture is ever left."""
-    target = Path(path)
-    partial = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
-    try:
-        picture.save(partial)
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)

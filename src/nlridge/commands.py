@@ -1,0 +1,268 @@
+"""What the commands of the command line do: each takes the options and gives the exit code."""
+
+import json
+import math
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from .batch import Cleaned, axes_of, clean_file, noise_in, sources, targets
+from .denoising import denoise as denoise_image
+from .files import Picture, read
+from .kernels.compile import announcing
+from .metrics import difference
+from .noise import Noise
+from .recipes import recipe_names
+
+_FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError)  # of a file, in one sentence
+_PURPOSES = {
+    "fast": "a preview, or thousands of images",
+    "standard": "the best choice for most images",
+    "nl-ridge": "NL-Ridge exactly as published",
+    "nl-bayes": "NL-Bayes, in the same framework",
+    "bm3d": "BM3D, in the same framework",
+}
+
+
+def denoise(options: Namespace) -> int:
+    """Clean files; one that fails does not stop the others."""
+    given = sources(options.input, options.recursive)
+    places = targets(given, options.output, options.format)
+    axes = axes_of(options.channel_axis, options.stack_axis)
+    report = _Report(options)
+    silent = options.quiet or options.json
+    failures: list[str] = []
+    taken: dict[Path, Path] = {}
+    with report, _bar(len(given), silent) as bar, _compiling(options.quiet):
+        for k, (source, target) in enumerate(zip(given, places, strict=True)):
+            line: dict[str, Any] = {"input": str(source.path), "output": str(target)}
+            try:
+                if target in taken:
+                    raise ValueError(f"{taken[target]} is written to {target} already")
+                taken[target] = source.path
+                if options.skip_existing and target.exists():
+                    _say(options, line | {"status": "skipped"}, f"{source.path}: is done already")
+                    continue
+                cleaned = clean_file(
+                    source.path,
+                    target,
+                    overwrite=options.overwrite,
+                    axes=axes,
+                    noise=options.noise,
+                    progress=partial(bar.to, k),
+                    sigma=options.sigma,
+                    method=options.method,
+                    strength=options.strength,
+                    workers=options.workers,
+                )
+                line |= {"status": "done", **_details(cleaned), "method": options.method}
+                _say(options, line, f"{source.path} -> {target}: {_words(cleaned)}")
+                report.add(source.path, target, cleaned)
+            except _FAILURES as error:
+                sentence = _sentence(source.path, error)
+                failures.append(sentence)
+                _say(options, line | {"status": "failed", "error": sentence}, None)
+            finally:
+                bar.to(k + 1)
+    for sentence in failures:
+        print(f"nlridge: {sentence}", file=sys.stderr)
+    if len(given) > 1 and not silent:
+        print(f"{len(given) - len(failures)} of {len(given)} files done")
+    return 1 if failures else 0
+
+
+class _Report:
+    """The page of `--report`, if it is asked for: saved in the end, also after Ctrl-C."""
+
+    def __init__(self, options: Namespace) -> None:
+        self.options = options
+        self.entries: list[Any] = []
+        path = options.report
+        if path and Path(path).exists() and not options.overwrite:
+            raise FileExistsError(f"{path} exists; use --overwrite or another name for the report")
+
+    def add(self, source: Path, target: Path, cleaned: Cleaned) -> None:
+        if self.options.report:
+            from .report import entry
+
+            self.entries.append(entry(source, target, cleaned, self.options))
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        if self.entries:
+            from .report import save
+
+            save(Path(self.options.report), self.entries)
+            if not (self.options.quiet or self.options.json):
+                print(f"report: {self.options.report}")
+
+
+def noise(options: Namespace) -> int:
+    """Say what noise files have."""
+    axes = axes_of(options.channel_axis, options.stack_axis)
+    failed = False
+    for source in sources(options.input, options.recursive):
+        try:
+            for model, frame, frames in noise_in(read(source.path, axes)):
+                if options.json:
+                    line = {"input": str(source.path), "frame": frame, "frames": frames}
+                    print(json.dumps(line | {"noise": _as_json(model)}), flush=True)
+                else:
+                    which = f" (frame {frame} of {frames})" if frames > 1 else ""
+                    print(f"{source.path}{which}: {model}", flush=True)
+        except _FAILURES as error:
+            failed = True
+            print(f"nlridge: {_sentence(source.path, error)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def compare(options: Namespace) -> int:
+    """Say how far two files are apart."""
+    axes = axes_of(options.channel_axis, options.stack_axis)
+    pictures = []
+    for name in (options.first, options.second):
+        try:
+            pictures.append(read(Path(name), axes))
+        except (ValueError, OSError) as error:
+            raise ValueError(_sentence(Path(name), error)) from None
+    a, b = (_planes(picture) for picture in pictures)
+    if a.shape != b.shape:
+        raise ValueError(f"the images have shapes {a.shape} and {b.shape}; expected the same")
+    peak = options.peak or _peak(pictures[0])
+    found = difference(a, b, peak)
+    if options.json:
+        values = {
+            name: value if math.isfinite(value) else None for name, value in asdict(found).items()
+        }
+        print(json.dumps({"a": options.first, "b": options.second, "peak": peak, **values}))
+        return 0
+    print(f"PSNR                {found.psnr:.2f} dB (for a peak of {peak:g})")
+    print(f"SSIM                {found.ssim:.4f}")
+    print(f"RMSE                {found.rmse:.4g}")
+    print(f"largest difference  {found.largest:.4g}")
+    return 0
+
+
+def methods(options: Namespace) -> int:
+    """Say what each recipe is for, and how fast it is here."""
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[:256, :256]
+    noisy = (128 + 60 * np.sin(x / 9) * np.cos(y / 7) + rng.normal(0, 25, x.shape)).astype(
+        np.float32
+    )
+    print("method     megapixels/s  for", flush=True)
+    with _compiling(quiet=False):
+        for name in recipe_names():
+            denoise_image(noisy[:64, :64], 25.0, method=name, data_range=255)
+    for name in recipe_names():
+        best = math.inf
+        for _ in range(3):
+            start = time.perf_counter()
+            denoise_image(noisy, 25.0, method=name, data_range=255)
+            best = min(best, time.perf_counter() - start)
+        print(f"{name:10s} {noisy.size / best / 1e6:12.2f}  {_PURPOSES[name]}", flush=True)
+    print("measured just now: gray, 256 x 256, sigma 25 of 255, all cores")
+    return 0
+
+
+def demo(options: Namespace) -> int:
+    """Clean a picture and show it side by side."""
+    from .demo import demonstrate
+
+    print(demonstrate(options.image, options.sigma, options.method, options.output))
+    return 0
+
+
+class _Bar:
+    """One progress bar for all files."""
+
+    def __init__(self, bar: Any) -> None:
+        self.bar = bar
+
+    def to(self, files: int, share: float = 0.0) -> None:
+        self.bar.update(max(files + share - self.bar.n, 0))
+
+
+@contextmanager
+def _bar(files: int, quiet: bool) -> Iterator[_Bar]:
+    shape = "{desc}: {percentage:3.0f}% |{bar}| {n:.1f}/{total} files [{elapsed}, {remaining} left]"
+    hidden = quiet or not sys.stderr.isatty()
+    with tqdm(total=files, desc="denoising", leave=False, disable=hidden, bar_format=shape) as bar:
+        yield _Bar(bar)
+
+
+@contextmanager
+def _compiling(quiet: bool) -> Iterator[None]:
+    def announce() -> None:
+        if not quiet:
+            tqdm.write("compiling for this CPU, once ...", file=sys.stderr)
+
+    with announcing(announce):
+        yield
+
+
+def _say(options: Namespace, line: dict[str, Any], sentence: str | None) -> None:
+    if options.json:
+        print(json.dumps(line), flush=True)
+    elif sentence is not None and not options.quiet:
+        tqdm.write(sentence, file=sys.stdout)
+
+
+def _words(cleaned: Cleaned) -> str:
+    noise = str(cleaned.found[0].noise)
+    if len(cleaned.found) > 1:
+        noise = f"{len(cleaned.found)} frames, the first with {noise}"
+    notes = "".join(f"; {note}" for note in cleaned.before.notes)
+    return f"{noise}, {cleaned.seconds:.2f} s{notes}"
+
+
+def _details(cleaned: Cleaned) -> dict[str, Any]:
+    noises = [_as_json(found.noise) for found in cleaned.found]
+    return {
+        "noise": noises[0] if len(noises) == 1 else noises,
+        "seconds": round(cleaned.seconds, 3),
+        "notes": cleaned.before.notes,
+    }
+
+
+def _as_json(noise: Noise) -> dict[str, Any]:
+    fields: dict[str, Any] = asdict(noise)  # type: ignore[call-overload]
+    return {"kind": type(noise).__name__, **fields, "words": str(noise)}
+
+
+def _sentence(path: Path, error: BaseException) -> str:
+    """What went wrong with a file, with its name in front."""
+    if isinstance(error, FileNotFoundError) and error.filename is not None:
+        return f"{error.filename}: no such file"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or path}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return f"{path}: the image does not fit into memory"
+    words = " ".join(str(error).split())
+    return words if str(path) in words else f"{path}: {words}"
+
+
+def _planes(picture: Picture) -> Any:
+    """All pixels of a picture, height and width last."""
+    if len(picture.layers) > 1:
+        raise ValueError("the file holds images of several shapes; expected one")
+    layer = picture.layers[0]
+    return np.moveaxis(layer.pixels, [layer.axes.index(axis) for axis in "YX"], (-2, -1))
+
+
+def _peak(picture: Picture) -> float:
+    pixels = picture.layers[0].pixels
+    if pixels.dtype.kind in "ui":
+        return float(np.iinfo(pixels.dtype).max)
+    return float(np.nanmax(pixels) - np.nanmin(pixels)) or 1.0

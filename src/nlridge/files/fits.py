@@ -1,0 +1,60 @@
+"""FITS, by astropy: the first image in the file, with all headers and everything else that is there."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import Layer, Picture, refuse_too_large
+from .npy import named_axes
+
+NAME = "FITS"
+SUFFIXES = (".fits", ".fit", ".fts")
+
+
+def recognises(head: bytes) -> bool:
+    return head.startswith(b"SIMPLE  =")
+
+
+def read(path: Path, axes: str | None) -> Picture:
+    fits = _astropy()
+    size = path.stat().st_size
+    with open(path, "rb") as file, fits.open(file, memmap=False, mode="readonly") as units:
+        numbers = [k for k, unit in enumerate(units) if unit.is_image and unit.header["NAXIS"] >= 2]
+        if not numbers:
+            raise ValueError("it holds no image")
+        number = numbers[0]
+        header = units[number].header
+        shape = [header[f"NAXIS{k}"] for k in range(1, header["NAXIS"] + 1)]
+        refuse_too_large(shape[1], shape[0], int(np.prod(shape[2:])), size)
+        scaled = header.get("BSCALE", 1) != 1 or header.get("BZERO", 0) not in (0, 2**15, 2**31)
+        units.readall()
+        kept = fits.HDUList([unit.copy() for unit in units])
+        pixels = np.asarray(units[number].data)
+    notes = [f"{len(numbers) - 1} further images were left as they are"] if len(numbers) > 1 else []
+    if scaled:
+        notes.append("integers with a scale were turned into floats")
+    layer = Layer(pixels, named_axes(pixels.shape, axes))
+    return Picture("fits", [layer], origin=(kept, number), notes=notes)
+
+
+def write(path: Path, picture: Picture, name: Path) -> None:
+    fits = _astropy()
+    if len(picture.layers) > 1 or picture.alpha is not None:
+        raise ValueError("FITS holds no transparency and images of one shape; expected a TIFF file")
+    pixels = picture.layers[0].pixels
+    if picture.format == "fits":
+        units, number = picture.origin
+        units[number].data = pixels
+    else:
+        units = fits.HDUList([fits.PrimaryHDU(pixels)])
+    with open(path, "wb") as file:
+        units.writeto(file)
+
+
+def _astropy() -> Any:
+    try:
+        from astropy.io import fits
+    except ImportError:
+        raise ImportError("FITS files need astropy; install nlridge[fits]") from None
+    return fits

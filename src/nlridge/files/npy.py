@@ -1,0 +1,43 @@
+"""NPY: a plain NumPy array, which does not say what its axes are."""
+
+from pathlib import Path
+
+import numpy as np
+
+from . import Layer, Picture
+
+NAME = "NPY"
+SUFFIXES = (".npy",)
+
+
+def recognises(head: bytes) -> bool:
+    return head.startswith(b"\x93NUMPY")
+
+
+def read(path: Path, axes: str | None) -> Picture:
+    with open(path, "rb") as file:
+        pixels = np.lib.format.read_array(file, allow_pickle=False)
+        if file.read(1):
+            raise ValueError("the file is damaged: it goes on after its end")
+    return Picture("npy", [Layer(pixels, named_axes(pixels.shape, axes))])
+
+
+def write(path: Path, picture: Picture, name: Path) -> None:
+    if len(picture.layers) > 1:
+        raise ValueError("NPY holds one array; expected a TIFF file for images of several shapes")
+    pixels = picture.layers[0].pixels
+    if picture.alpha is not None:
+        pixels = np.concatenate([np.atleast_3d(pixels), picture.alpha[..., None]], axis=-1)
+    with open(path, "wb") as file:
+        np.lib.format.write_array(file, pixels, allow_pickle=False)
+
+
+def named_axes(shape: tuple[int, ...], axes: str | None) -> str:
+    """YX for two dimensions; more have to be named."""
+    found = axes or "YX"
+    if len(found) != len(shape):
+        how = "--channel-axis or --stack-axis" if axes is None else "other axes"
+        raise ValueError(
+            f"it has {len(shape)} dimensions, {shape}; expected {len(found)}, or {how}"
+        )
+    return found

@@ -1,0 +1,143 @@
+"""JPEG and WebP, by Pillow: 8 bits, with what the camera wrote and the colour profile."""
+
+import io
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from . import Layer, Picture, Pixels, refuse_too_large
+from .png import single_image
+
+NAME = "JPEG or WebP"
+SUFFIXES = (".jpg", ".jpeg", ".webp")
+
+_QUALITY = 95
+_ORIENTATION = 0x0112
+
+
+def recognises(head: bytes) -> bool:
+    return head.startswith(b"\xff\xd8\xff") or (head[:4] == b"RIFF" and head[8:12] == b"WEBP")
+
+
+def read(path: Path, axes: str | None) -> Picture:
+    usual = Image.MAX_IMAGE_PIXELS
+    Image.MAX_IMAGE_PIXELS = None  # see refuse_too_large, which knows the size of the file
+    try:
+        return _read(path)
+    finally:
+        Image.MAX_IMAGE_PIXELS = usual
+
+
+def _read(path: Path) -> Picture:
+    with Image.open(path, formats=["JPEG", "WEBP"]) as image:
+        is_jpeg = path.suffix.lower() != ".webp"
+        if is_jpeg != (image.format != "WEBP"):
+            raise ValueError(
+                f"the file is {image.format} by its content, though it is named {path.suffix}"
+            )
+        refuse_too_large(image.height, image.width, len(image.getbands()), path.stat().st_size)
+        notes = []
+        if getattr(image, "n_frames", 1) > 1:
+            if not is_jpeg:
+                raise ValueError("the file is an animation; expected a single image")
+            notes.append("further pictures in the file (previews, gain maps) were left out")
+        pixels = np.asarray(image)  # decodes, and raises if the file ends too soon
+        alpha = None
+        if image.mode in ("RGBA", "LA"):
+            pixels, alpha = pixels[..., :-1], pixels[..., -1]
+        elif image.mode not in ("L", "RGB", "CMYK"):
+            raise ValueError(f"its pixels are of mode {image.mode}; expected gray or colours")
+        info = image.info
+        kept: dict[str, Any] = {
+            key: info[key] for key in ("dpi", "comment", "xmp") if info.get(key) is not None
+        }
+        if is_jpeg:
+            kept["subsampling"] = _subsampling(image)
+            kept["progressive"] = bool(info.get("progressive"))
+        return Picture(
+            format="pillow",
+            layers=[Layer(pixels, "YXC" if pixels.ndim == 3 else "YX")],
+            alpha=alpha,
+            profile=info.get("icc_profile"),
+            exif=info.get("exif"),
+            origin=(is_jpeg, kept),
+            notes=notes,
+        )
+
+
+def write(path: Path, picture: Picture, name: Path) -> None:
+    is_jpeg = name.suffix.lower() != ".webp"
+    kind = "JPEG" if is_jpeg else "WebP"
+    cmyk = picture.layers[0].pixels.shape[-1] == 4 and picture.format == "pillow" and is_jpeg
+    pixels = picture.layers[0].pixels if cmyk else single_image(picture, kind)
+    if pixels.dtype != np.uint8:
+        raise ValueError(
+            f"{kind} does not hold {pixels.dtype}; expected uint8, or a PNG or TIFF file"
+        )
+    options: dict[str, Any] = {}
+    if picture.format == "pillow" and picture.origin[0] == is_jpeg:
+        options |= picture.origin[1]
+    if picture.profile:
+        options["icc_profile"] = picture.profile
+    if picture.exif:
+        options["exif"] = picture.exif
+    if picture.alpha is not None:
+        if is_jpeg:
+            raise ValueError("JPEG does not hold transparency; expected a PNG, WebP or TIFF file")
+        colours = np.repeat(pixels[..., None], 3, axis=-1) if pixels.ndim == 2 else pixels
+        pixels = np.concatenate([colours, picture.alpha[..., None]], axis=-1)
+    mode = "CMYK" if cmyk else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of `mode`, which CMYK needs
+        image = Image.fromarray(np.ascontiguousarray(pixels), mode)
+    options["quality"] = _QUALITY
+    if not is_jpeg:
+        options |= {"exact": True, "method": 4}
+    data = io.BytesIO()  # to a file, Pillow would write half a JPEG to a full disk without a word
+    image.save(data, kind.upper(), **options)
+    path.write_bytes(data.getbuffer())
+
+
+def upright(picture: Picture) -> Picture:
+    """The picture as it is to be seen: turned as its EXIF data say."""
+    if not picture.exif or len(picture.layers) != 1 or picture.layers[0].axes not in ("YX", "YXC"):
+        return picture
+    exif = Image.Exif()
+    exif.load(picture.exif)
+    turn = exif.get(_ORIENTATION, 1)
+    if turn not in range(2, 9):
+        return picture
+
+    def turned(pixels: Pixels) -> Pixels:
+        if turn in (2, 3):
+            pixels = pixels[:, ::-1]
+        if turn in (3, 4):
+            pixels = pixels[::-1]
+        if turn >= 5:
+            pixels = pixels.swapaxes(0, 1)
+            if turn in (6, 7):
+                pixels = pixels[:, ::-1]
+            if turn in (7, 8):
+                pixels = pixels[::-1]
+        return pixels
+
+    exif[_ORIENTATION] = 1
+    layer = picture.layers[0]
+    return replace(
+        picture,
+        layers=[replace(layer, pixels=turned(layer.pixels))],
+        alpha=None if picture.alpha is None else turned(picture.alpha),
+        exif=exif.tobytes(),
+    )
+
+
+def _subsampling(image: Image.Image) -> int:
+    """How coarse the colours of a JPEG are, to be kept."""
+    from PIL import JpegImagePlugin
+
+    found: int = JpegImagePlugin.get_sampling(image)
+    return found if found in (0, 1, 2) else 0

@@ -1,0 +1,121 @@
+"""PNG: 8 and 16 bits, gray and colour, with transparency; palettes become colours.
+
+Pillow would read 16 bits of colour as 8, so the pixels go through libpng itself; what else is in the file
+is kept chunk by chunk.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import imagecodecs
+import numpy as np
+
+from . import Layer, Picture, Pixels, refuse_too_large
+
+NAME = "PNG"
+SUFFIXES = (".png",)
+
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_KEPT = (b"gAMA", b"cHRM", b"iCCP", b"sRGB", b"cICP", b"pHYs", b"tIME", b"tEXt", b"zTXt", b"iTXt", b"eXIf")  # fmt: skip
+
+
+def recognises(head: bytes) -> bool:
+    return head.startswith(_SIGNATURE)
+
+
+def read(path: Path, axes: str | None) -> Picture:
+    data = path.read_bytes()
+    chunks = list(_chunks(data))
+    kinds = [kind for kind, _ in chunks]
+    if kinds[:1] != [b"IHDR"] or b"IDAT" not in kinds or kinds[-1] != b"IEND":
+        raise ValueError("the file is damaged: it ends too soon")
+    width, height, depth, colour = struct.unpack(">IIBB", chunks[0][1][:10])
+    refuse_too_large(height, width, {2: 3, 4: 2, 6: 4}.get(colour, 1), len(data))
+    if b"acTL" in kinds:
+        raise ValueError("the file is an animation; expected a single image")
+    if depth == 1 and colour == 0:
+        raise ValueError("its pixels are black or white; expected shades")
+    pixels = imagecodecs.png_decode(data)
+    kept = [(kind, chunk) for kind, chunk in chunks if kind in _KEPT]
+    named = dict(kept)
+    alpha = None
+    if pixels.ndim == 3 and pixels.shape[2] in (2, 4):
+        pixels, alpha = pixels[..., :-1], pixels[..., -1]
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[..., 0]
+    return Picture(
+        format="png",
+        layers=[Layer(pixels, "YXC" if pixels.ndim == 3 else "YX")],
+        alpha=alpha,
+        profile=_profile(named[b"iCCP"]) if b"iCCP" in named else None,
+        exif=named.get(b"eXIf"),
+        origin=kept,
+        notes=["the palette was turned into colours"] if colour == 3 else [],
+    )
+
+
+def write(path: Path, picture: Picture, name: Path) -> None:
+    pixels = single_image(picture, "PNG")
+    if pixels.dtype not in (np.uint8, np.uint16):
+        raise ValueError(
+            f"PNG does not hold {pixels.dtype}; expected uint8 or uint16, or a TIFF file"
+        )
+    if picture.alpha is not None:
+        pixels = np.concatenate([np.atleast_3d(pixels), picture.alpha[..., None]], axis=-1)
+    data = imagecodecs.png_encode(np.ascontiguousarray(pixels))
+    kept = picture.origin if picture.format == "png" else list(_of_others(picture))
+    start = len(_SIGNATURE) + 25  # after IHDR
+    with open(path, "wb") as file:
+        file.write(data[:start])
+        for kind, chunk in kept:
+            file.write(struct.pack(">I", len(chunk)) + kind + chunk)
+            file.write(struct.pack(">I", zlib.crc32(kind + chunk)))
+        file.write(data[start:])
+
+
+def single_image(picture: Picture, name: str) -> Pixels:
+    """The one image of a picture, gray or in three colours, channels last."""
+    layer = picture.layers[0]
+    order = [layer.axes.index(axis) for axis in ("YXC" if "C" in layer.axes else "YX")]
+    if len(picture.layers) > 1 or len(order) < len(layer.axes):
+        raise ValueError(f"{name} holds a single image; expected a TIFF file for a stack")
+    pixels: Pixels = layer.pixels.transpose(order)
+    if pixels.ndim == 3 and pixels.shape[2] not in (1, 3):
+        raise ValueError(f"{name} does not hold {pixels.shape[2]} channels; expected a TIFF file")
+    return pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels
+
+
+def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The chunks of a file, each checked."""
+    at = len(_SIGNATURE)
+    while at < len(data):
+        if at + 12 > len(data):
+            raise ValueError("the file is damaged: it ends too soon")
+        (length,), kind = struct.unpack(">I", data[at : at + 4]), data[at + 4 : at + 8]
+        chunk = data[at + 8 : at + 8 + length]
+        if at + 12 + length > len(data):
+            raise ValueError("the file is damaged: it ends too soon")
+        (checksum,) = struct.unpack(">I", data[at + 8 + length : at + 12 + length])
+        if zlib.crc32(kind + chunk) != checksum:
+            raise ValueError("the file is damaged: a checksum is wrong")
+        yield kind, chunk
+        if kind == b"IEND":
+            return
+        at += 12 + length
+
+
+def _profile(chunk: bytes) -> bytes | None:
+    _, _, rest = chunk.partition(b"\0")
+    try:
+        return zlib.decompress(rest[1:])
+    except zlib.error:
+        return None
+
+
+def _of_others(picture: Picture) -> Iterator[tuple[bytes, bytes]]:
+    if picture.profile:
+        yield b"iCCP", b"ICC profile\0\0" + zlib.compress(picture.profile)
+    if picture.exif:
+        yield b"eXIf", picture.exif.removeprefix(b"Exif\0\0")

@@ -1,0 +1,212 @@
+"""TIFF, by tifffile: integers and floats, stacks of pages, ImageJ and OME; pages are written one by one, with
+their tags and compression."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tifffile
+
+from . import Layer, Picture, Pixels, refuse_too_large
+
+NAME = "TIFF"
+SUFFIXES = (".tif", ".tiff")
+
+# Tags that tifffile writes by itself, or that point to something that is not copied.
+_MANAGED = {
+    254, 255, 256, 257, 258, 259, 262, 270, 273, 277, 278, 279, 282, 283, 284, 296, 305, 306, 317, 320,
+    322, 323, 324, 325, 330, 338, 339, 347, 530, 532, 34675,
+}  # fmt: skip
+_POINTERS = {34665: "EXIF", 34853: "GPS", 40965: "EXIF"}
+_LOSSLESS = {1, 5, 8, 32773, 32946, 34925, 50000}
+
+
+class _Page(NamedTuple):
+    """How a page is written again."""
+
+    options: dict[str, Any]
+    shape: tuple[int, ...]
+
+
+class _Origin(NamedTuple):
+    bigtiff: bool
+    byteorder: Any
+    name: str
+    pages: list[list[_Page]]
+    """Of each layer."""
+    alphas: list[Pixels | None]
+    """Further samples of each layer, as an array whose last axis they are."""
+    axes: list[str]
+
+
+def recognises(head: bytes) -> bool:
+    return head[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+
+
+def read(path: Path, axes: str | None) -> Picture:
+    size = path.stat().st_size
+    notes: dict[str, None] = {}  # in order, each once
+    with tifffile.TiffFile(path) as file:
+        if not file.series:
+            raise ValueError("it holds no image")
+        layers, pages, alphas = [], [], []
+        for series in file.series:
+            first = series.keyframe
+            refuse_too_large(first.imagelength, first.imagewidth, first.samplesperpixel, size)
+            _refuse(file, series)
+            pixels, names = series.asarray(), series.axes
+            found = [page.aspage() for page in series.pages]
+            if len(found) * np.prod(found[0].shape) != pixels.size:
+                raise ValueError("its pages are laid out in a way that is not known")
+            pages.append([_page(page, pixels.dtype, notes) for page in found])
+            pixels, names, alpha = _without_alpha(pixels, names, found[0])
+            layers.append(Layer(pixels, axes if axes and len(axes) == pixels.ndim else names))
+            alphas.append(alpha)
+        origin = _Origin(
+            file.is_bigtiff, file.byteorder, path.name, pages, alphas, [s.axes for s in file.series]
+        )
+        profile = file.pages.first.iccprofile
+    single = len(layers) == 1 and alphas[0] is not None and alphas[0].ndim == 3
+    return Picture(
+        format="tiff",
+        layers=layers,
+        alpha=alphas[0][..., 0] if single and alphas[0] is not None else None,
+        profile=profile,
+        origin=origin,
+        notes=list(notes),
+    )
+
+
+def write(path: Path, picture: Picture, name: Path) -> None:
+    if picture.format != "tiff":
+        _write_new(path, picture)
+        return
+    origin: _Origin = picture.origin
+    with tifffile.TiffWriter(path, bigtiff=origin.bigtiff, byteorder=origin.byteorder) as file:
+        for layer, pages, alpha, axes in zip(
+            picture.layers, origin.pages, origin.alphas, origin.axes, strict=True
+        ):
+            pixels = layer.pixels
+            if alpha is not None:
+                pixels = np.concatenate(
+                    [np.moveaxis(pixels, layer.axes.index("C"), -1), alpha], axis=-1
+                )
+                pixels = np.moveaxis(pixels, -1, axes.index("S"))
+            for page, data in zip(pages, pixels.reshape(len(pages), *pages[0].shape), strict=True):
+                options = dict(page.options)
+                if "description" in options:
+                    # An OME file says which file its pixels are in: this one.
+                    text = options["description"]
+                    text = text.replace(f'FileName="{origin.name}"', f'FileName="{name.name}"')
+                    options["description"] = text.encode()
+                file.write(np.ascontiguousarray(data), metadata=None, contiguous=False, **options)
+
+
+def _write_new(path: Path, picture: Picture) -> None:
+    with tifffile.TiffWriter(path) as file:
+        for layer in picture.layers:
+            order = [k for k, axis in enumerate(layer.axes) if axis not in "YXC"]
+            order += [layer.axes.index(axis) for axis in "YXC" if axis in layer.axes]
+            pixels = layer.pixels.transpose(order)
+            frames = pixels.reshape(-1, *pixels.shape[-3 if "C" in layer.axes else -2 :])
+            for frame in frames:
+                options: dict[str, Any] = {"photometric": "minisblack"}
+                if "C" in layer.axes and frame.shape[-1] == 3:
+                    options = {"photometric": "rgb"}
+                elif "C" in layer.axes:
+                    options = {"photometric": "minisblack", "planarconfig": "contig"}
+                if picture.alpha is not None:
+                    frame = np.concatenate(
+                        [np.atleast_3d(frame), picture.alpha[..., None]], axis=-1
+                    )
+                    options |= {"extrasamples": ["unassalpha"], "planarconfig": "contig"}
+                file.write(
+                    np.ascontiguousarray(frame),
+                    iccprofile=picture.profile,
+                    compression="adobe_deflate",
+                    metadata=None,
+                    **options,
+                )
+
+
+def _refuse(file: Any, series: Any) -> None:
+    """What would not come out as it went in."""
+    first = series.keyframe
+    if series.is_multifile:
+        raise ValueError(
+            "it is one file of a set that makes up an image; expected a file by itself"
+        )
+    if len(series.levels) > 1 or first.subifds:
+        raise ValueError("it is a pyramid of images; expected one resolution")
+    if first.bitspersample == 1:
+        raise ValueError("its pixels are black or white; expected shades")
+    if first.photometric == tifffile.PHOTOMETRIC.PALETTE and not file.is_imagej:
+        raise ValueError("its colours are in a palette; expected gray or colours")
+    if set(series.axes) & set("YX") != set("YX"):
+        raise ValueError(f"its axes are {series.axes}; expected an image")
+
+
+def _page(page: Any, dtype: np.dtype[Any], notes: dict[str, None]) -> _Page:
+    """What a page is written with, apart from its pixels."""
+    compression, predictor = page.compression, page.predictor
+    photometric = page.photometric
+    if int(compression) not in _LOSSLESS:
+        notes[f"compression {compression.name} was replaced by one without loss"] = None
+        compression, predictor = tifffile.COMPRESSION.ADOBE_DEFLATE, 1
+    if photometric == tifffile.PHOTOMETRIC.YCBCR:
+        photometric = tifffile.PHOTOMETRIC.RGB
+    if page.bitspersample not in (8, 16, 32, 64):
+        notes[f"{page.bitspersample} bits became {8 * dtype.itemsize}"] = None
+    for code, what in _POINTERS.items():
+        if code in page.tags:
+            notes[f"{what} data of TIFF files are not kept"] = None
+    options: dict[str, Any] = {
+        "photometric": photometric,
+        "compression": compression,
+        "predictor": None if int(predictor) == 1 else predictor,
+        "planarconfig": page.planarconfig if page.samplesperpixel > 1 else None,
+        "extrasamples": page.extrasamples or None,
+        "subfiletype": int(page.subfiletype) or None,
+        "description": page.tags[270].value if 270 in page.tags else None,
+        "software": page.tags[305].value if 305 in page.tags else False,
+        "datetime": page.tags[306].value if 306 in page.tags else None,
+        "iccprofile": page.iccprofile,
+        "colormap": page.colormap,
+        "extratags": [
+            (tag.code, tag.dtype, tag.count, _value(page, tag), False)
+            for tag in page.tags
+            if tag.code not in _MANAGED and tag.code not in _POINTERS
+        ],
+    }
+    if page.is_tiled:
+        options["tile"] = page.tile
+    elif 278 in page.tags and int(compression) != 1:
+        options["rowsperstrip"] = min(page.rowsperstrip, page.imagelength)
+    if 282 in page.tags and 283 in page.tags:
+        options["resolution"] = (page.tags[282].value, page.tags[283].value)
+        options["resolutionunit"] = page.tags[296].value if 296 in page.tags else 1
+    return _Page({key: value for key, value in options.items() if value is not None}, page.shape)
+
+
+def _value(page: Any, tag: Any) -> Any:
+    """The value of a tag; as it is in the file where tifffile has made something of it (ImageJ's labels)."""
+    if not isinstance(tag.value, dict):
+        return tag.value
+    page.parent.filehandle.seek(tag.valueoffset)
+    return page.parent.filehandle.read(tag.valuebytecount)
+
+
+def _without_alpha(pixels: Pixels, names: str, page: Any) -> tuple[Pixels, str, Pixels | None]:
+    """Pixels and axes with S, the samples of a page, as channels C, and apart from them what is no colour."""
+    if "S" not in names:
+        return pixels, names, None
+    names = names.replace("C", "Z") if "C" in names else names  # channels of colour images: a stack
+    axis = names.index("S")
+    names = names.replace("S", "C")
+    extra = len(page.extrasamples)
+    transparent = {tifffile.EXTRASAMPLE.ASSOCALPHA, tifffile.EXTRASAMPLE.UNASSALPHA}
+    if not extra or not transparent & set(page.extrasamples):
+        return pixels, names, None
+    samples = np.moveaxis(pixels, axis, -1)
+    colours = np.moveaxis(samples[..., :-extra], -1, axis)
+    return colours, names, samples[..., -extra:]

@@ -1,0 +1,338 @@
+"""Many files at once: what is taken, where results go, and what happens when something goes wrong."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image
+from skimage.metrics import structural_similarity
+
+from nlridge.batch import axes_of
+from nlridge.cli import main
+
+
+def save(path, seed=0, size=32, sigma=20):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.clip(np.random.default_rng(seed).normal(120, sigma, (size, size)), 0, 255)
+    if path.suffix == ".npy":
+        np.save(path, pixels)
+    else:
+        Image.fromarray(pixels.astype(np.uint8)).save(path)
+
+
+def run(*words, **options):
+    return main(["denoise", "--method", "fast", *map(str, words), *options])
+
+
+def names(folder):
+    return sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
+
+
+# Where results go.
+
+
+def test_beside_the_input_by_default(tmp_path):
+    save(tmp_path / "a.png")
+    assert run(tmp_path / "a.png") == 0
+    assert names(tmp_path) == ["a.png", "a_denoised.png"]
+
+
+def test_a_file_or_a_folder(tmp_path):
+    save(tmp_path / "a.png")
+    save(tmp_path / "b.png")
+    assert run(tmp_path / "a.png", "-o", tmp_path / "clean.tif") == 0
+    assert tifffile.imread(tmp_path / "clean.tif").shape == (32, 32)
+    assert run(tmp_path / "a.png", tmp_path / "b.png", "-o", tmp_path / "out") == 0
+    assert names(tmp_path / "out") == ["a.png", "b.png"]
+    assert run(tmp_path / "a.png", "-o", tmp_path / "out", "--format", "npy") == 0
+    assert "a.npy" in names(tmp_path / "out")
+
+
+def test_folders_and_patterns(tmp_path, capsys):
+    for name in ("in/a.png", "in/b.tif", "in/deep/c.png", "in/notes.txt", "in/.hidden.png"):
+        if name.endswith("txt"):
+            (tmp_path / name).write_text("nothing to see")
+        else:
+            save(tmp_path / name)
+    assert run(tmp_path / "in", "-o", tmp_path / "flat") == 0
+    assert names(tmp_path / "flat") == ["a.png", "b.tif"]
+    assert run(tmp_path / "in", "-o", tmp_path / "deep", "--recursive") == 0
+    assert names(tmp_path / "deep") == ["a.png", "b.tif", "deep/c.png"]
+    assert run(str(tmp_path / "in" / "*.png"), "-o", tmp_path / "some") == 0
+    assert names(tmp_path / "some") == ["a.png"]
+    # A second time, results beside the inputs are not taken for inputs.
+    assert run(tmp_path / "in") == 0
+    capsys.readouterr()
+    assert run(tmp_path / "in", "--skip-existing") == 0
+    assert capsys.readouterr().out.count("is done already") == 2
+
+
+def test_nothing_is_overwritten_unless_asked(tmp_path, capsys):
+    save(tmp_path / "a.png")
+    before = (tmp_path / "a.png").read_bytes()
+    (tmp_path / "a_denoised.png").write_text("precious")
+    assert run(tmp_path / "a.png") == 1
+    assert "a_denoised.png exists; use --overwrite or --skip-existing" in capsys.readouterr().err
+    assert run(tmp_path / "a.png", "-o", tmp_path / "a.png") == 1
+    assert run(tmp_path / "a.png", "--skip-existing") == 0
+    assert (tmp_path / "a_denoised.png").read_text() == "precious"
+    assert (tmp_path / "a.png").read_bytes() == before
+    assert run(tmp_path / "a.png", "--overwrite") == 0
+    with Image.open(tmp_path / "a_denoised.png") as image:
+        assert image.size == (32, 32)
+
+
+def test_two_inputs_never_share_an_output(tmp_path, capsys):
+    save(tmp_path / "x" / "a.png", 0)
+    save(tmp_path / "y" / "a.png", 1)
+    assert run(tmp_path / "x" / "a.png", tmp_path / "y" / "a.png", "-o", tmp_path / "out") == 1
+    assert "is written to" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["missing.png"], "missing.png: no such file"),
+        (["*.nothing"], "*.nothing: no such file"),
+        (["a.png", "b.png", "-o", "one.png"], "output is one.png; expected a folder for 2 inputs"),
+        (["a.png", "-o", "one.png", "--format", "tif"], "expected them to agree"),
+        (["empty/"], "no image files in empty/; expected files that end in .png"),
+        (["a.png", "--sigma", "-1"], "sigma is -1.0; expected a positive number"),
+        (["a.png", "--strength", "0"], "strength is 0.0; expected a positive number"),
+        (["a.png", "--workers", "0"], "workers is 0; expected at least 1"),
+        (["a.png", "--sigma", "1,2"], "sigma has 2 numbers; expected one"),
+        (
+            ["a.png", "--channel-axis", "7"],
+            "channel-axis is 7; expected one of 3 axes that is free",
+        ),
+    ],
+)
+def test_one_sentence_for_each_mistake(tmp_path, monkeypatch, capsys, words, sentence):
+    monkeypatch.chdir(tmp_path)
+    save(tmp_path / "a.png")
+    save(tmp_path / "b.png")
+    (tmp_path / "empty").mkdir()
+    assert main(["denoise", "--quiet", *words]) == 1
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
+    assert names(tmp_path) == ["a.png", "b.png"]
+
+
+def test_words_that_cannot_be_are_refused_by_the_parser(capsys):
+    for words in (["--method", "bm4d"], ["--sigma", "ten"], ["--overwrite", "--skip-existing"]):
+        with pytest.raises(SystemExit) as error:
+            main(["denoise", "a.png", *words])
+        assert error.value.code == 2
+        capsys.readouterr()
+
+
+# What is said.
+
+
+def test_json(tmp_path, capsys):
+    save(tmp_path / "a.png")
+    (tmp_path / "b.png").write_bytes(b"")
+    assert run(tmp_path, "-o", tmp_path / "out", "--json") == 1
+    said = capsys.readouterr()
+    good, bad = (json.loads(line) for line in said.out.splitlines())
+    assert good["status"] == "done"
+    assert good["input"] == str(tmp_path / "a.png")
+    assert Path(good["output"]).exists()
+    assert good["noise"]["kind"] == "Gaussian"
+    assert good["noise"]["sigma"] == pytest.approx(20, rel=0.2)
+    assert good["seconds"] > 0
+    assert bad["status"] == "failed"
+    assert "the file is empty" in bad["error"]
+
+
+def test_quiet_says_nothing(tmp_path, capsys):
+    save(tmp_path / "a.png")
+    assert run(tmp_path / "a.png", "--quiet") == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err in ("", "compiling for this CPU, once ...\n")
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "poisson", "auto"])
+def test_the_kind_of_noise_can_be_settled(tmp_path, capsys, kind):
+    truth = np.tile(np.linspace(5, 120, 256), (256, 1))
+    counts = np.random.default_rng(0).poisson(truth)
+    tifffile.imwrite(tmp_path / "counts.tif", counts.astype(np.uint16))
+    assert run(tmp_path / "counts.tif", "--noise", kind, "--json") == 0
+    found = json.loads(capsys.readouterr().out)["noise"]["kind"]
+    assert found == ("Gaussian" if kind == "gaussian" else "PoissonGaussian")
+
+
+def test_noise_that_does_not_grow_is_not_poisson(tmp_path, capsys):
+    tifffile.imwrite(tmp_path / "a.tif", np.zeros((64, 64), np.uint16))
+    assert run(tmp_path / "a.tif", "--noise", "poisson") == 1
+    assert "has no noise that grows with the signal" in capsys.readouterr().err
+
+
+def test_the_options_arrive(tmp_path):
+    from nlridge import denoise
+
+    save(tmp_path / "a.png")
+    noisy = np.asarray(Image.open(tmp_path / "a.png"))
+    assert main(["denoise", str(tmp_path / "a.png"), "--sigma", "15", "--strength", "0.8", "--method", "bm3d", "--workers", "1", "--quiet"]) == 0  # fmt: skip
+    expected = np.rint(np.clip(denoise(noisy, 15, strength=0.8, method="bm3d"), 0, 255))
+    np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / "a_denoised.png")), expected)
+
+
+def test_noise_command(tmp_path, capsys):
+    save(tmp_path / "a.png", size=128)
+    stack = np.random.default_rng(0).normal(1000, 50, (3, 96, 96)).astype(np.uint16)
+    tifffile.imwrite(tmp_path / "b.tif", stack, photometric="minisblack")
+    (tmp_path / "c.png").write_bytes(b"x")
+    assert main(["noise", str(tmp_path)]) == 1
+    said = capsys.readouterr()
+    assert f"{tmp_path / 'a.png'}: Gaussian noise with a standard deviation of " in said.out
+    assert f"{tmp_path / 'b.tif'} (frame 2 of 3): Gaussian noise" in said.out
+    assert "c.png: the file is no image that is known" in said.err
+    assert main(["noise", str(tmp_path / "b.tif"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["noise"]["sigma"] == pytest.approx(50, rel=0.1)
+
+
+def test_compare_command(tmp_path, capsys):
+    a = np.random.default_rng(0).integers(0, 256, (40, 50, 3)).astype(np.uint8)
+    b = np.clip(a.astype(int) + np.random.default_rng(1).integers(-9, 10, a.shape), 0, 255)
+    b = b.astype(np.uint8)
+    Image.fromarray(a).save(tmp_path / "a.png")
+    Image.fromarray(b).save(tmp_path / "b.png")
+    assert main(["compare", str(tmp_path / "a.png"), str(tmp_path / "b.png"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    error = a.astype(float) - b
+    assert found["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)))
+    assert found["psnr"] == pytest.approx(10 * np.log10(255**2 / np.mean(error**2)))
+    assert found["largest"] == np.abs(error).max()
+    expected = structural_similarity(
+        a, b, channel_axis=-1, data_range=255, gaussian_weights=True, sigma=1.5,
+        use_sample_covariance=False, win_size=11,
+    )  # fmt: skip
+    assert found["ssim"] == pytest.approx(expected, abs=1e-3)
+    assert main(["compare", str(tmp_path / "a.png"), str(tmp_path / "a.png")]) == 0
+    assert (
+        "PSNR                inf dB (for a peak of 255)\nSSIM                1.0000"
+        in capsys.readouterr().out
+    )
+    save(tmp_path / "c.png")
+    assert main(["compare", str(tmp_path / "a.png"), str(tmp_path / "c.png")]) == 1
+    assert "expected the same" in capsys.readouterr().err
+
+
+def test_axes():
+    assert axes_of(None, None) is None
+    assert axes_of(-1, None) == "YXC"
+    assert axes_of(1, 0) == "TCYX"
+    with pytest.raises(ValueError, match="channel-axis is 3; expected one of 3 axes that is free"):
+        axes_of(3, None)
+    with pytest.raises(ValueError, match="stack-axis is 0; expected one of 4 axes that is free"):
+        axes_of(0, 0)
+
+
+# When something goes wrong.
+
+
+def test_thirty_files_of_which_three_are_bad(tmp_path, capsys):
+    for k in range(30):
+        save(tmp_path / "in" / f"{k:02d}.png", seed=k, size=24)
+    (tmp_path / "in" / "05.png").write_bytes(b"")
+    half = (tmp_path / "in" / "12.png").read_bytes()[:300]
+    (tmp_path / "in" / "12.png").write_bytes(half)
+    Image.new("RGB", (8, 8)).save(tmp_path / "in" / "20.png", "JPEG")
+    assert run(tmp_path / "in", "-o", tmp_path / "out", "--sigma", "20") == 1
+    said = capsys.readouterr()
+    assert names(tmp_path / "out") == [f"{k:02d}.png" for k in range(30) if k not in (5, 12, 20)]
+    failures = [line for line in said.err.splitlines() if line.startswith("nlridge: ")]
+    assert [Path(line.split(": ")[1]).name for line in failures] == ["05.png", "12.png", "20.png"]
+    assert "27 of 30 files done" in said.out
+
+
+def started(*words, **options):
+    command = [sys.executable, "-m", "nlridge", "denoise", *map(str, words)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for another process")
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
+def test_a_batch_that_is_stopped_leaves_whole_files_and_can_be_resumed(tmp_path, stop):
+    for k in range(8):
+        save(tmp_path / "in" / f"{k}.tif", seed=k, size=300)
+    words = [
+        tmp_path / "in",
+        "-o",
+        tmp_path / "out",
+        "--sigma",
+        "20",
+        "--method",
+        "nl-ridge",
+        "--json",
+    ]
+    with started(*words) as process:
+        process.stdout.readline()  # the first is done
+        process.stdout.readline()
+        time.sleep(0.1)
+        process.send_signal(stop)
+        process.wait(10)
+        error = process.stderr.read()
+    if stop == signal.SIGINT:
+        assert process.returncode == 130
+        assert "nlridge: interrupted" in error
+    done = [name for name in names(tmp_path / "out") if not name.startswith(".")]
+    assert 2 <= len(done) < 8
+    for name in done:
+        assert tifffile.imread(tmp_path / "out" / name).shape == (300, 300)
+    before = {name: (tmp_path / "out" / name).stat().st_mtime_ns for name in done}
+    with started(*words, "--skip-existing") as process:
+        lines = [json.loads(line) for line in process.stdout.read().splitlines()]
+    assert process.returncode == 0
+    assert [line["status"] for line in lines] == ["skipped"] * len(done) + ["done"] * (
+        8 - len(done)
+    )
+    assert names(tmp_path / "out") == [f"{k}.tif" for k in range(8)]
+    for name, changed in before.items():
+        assert (tmp_path / "out" / name).stat().st_mtime_ns == changed
+
+
+def test_leftovers_of_a_killed_process_are_removed(tmp_path):
+    save(tmp_path / "a.png")
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
+        process.wait()
+    (tmp_path / f".a_denoised.png.{process.pid}.part").write_text("half")
+    (tmp_path / f".a_denoised.png.{os.getpid() if os.name == 'posix' else 0}.part2").write_text(
+        "other"
+    )
+    assert run(tmp_path / "a.png") == 0
+    assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on the size of files")
+@pytest.mark.parametrize("name", ["a.png", "a.tif", "a.npy", "a.jpg", "a.webp"])
+def test_a_full_disk_leaves_no_half_file(tmp_path, name):
+    """A write that fails half way: the kernel refuses to let a file grow beyond 4 kB."""
+    save(tmp_path / name, size=200)
+    program = f"""
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+from nlridge.cli import main
+import nlridge, numpy as np
+nlridge.denoise(np.zeros((20, 20)), 1.0, method="fast")  # compiled, and kept, before the disk is full
+import nlridge.files.png, nlridge.files.tiff, nlridge.files.pillow, nlridge.commands
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+sys.exit(main(["denoise", {str(tmp_path / name)!r}, "--sigma", "1", "--method", "fast"]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"{name}: " in done.stderr
+    assert names(tmp_path) == [name]

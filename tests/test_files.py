@@ -1,0 +1,573 @@
+"""Files of every kind: what goes in comes out, but for the noise."""
+
+import io
+import struct
+import zlib
+
+import imagecodecs
+import numpy as np
+import pytest
+import tifffile
+from astropy.io import fits
+from PIL import Image, ImageCms
+
+from nlridge.cli import main
+from nlridge.files import Layer, Picture, read, stored_as, write
+
+PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+SHAPE = 40, 56
+
+
+def noisy(*, channels=None, dtype=np.uint8, frames=(), seed=0):
+    """A ramp with noise, filling half the range of its type."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[: SHAPE[0], : SHAPE[1]]
+    clean = 0.25 + 0.5 * (x + y) / (x + y).max()
+    shape = (*frames, *SHAPE) + ((channels,) if channels else ())
+    clean = np.broadcast_to(clean[..., None] if channels else clean, shape)
+    values = clean + rng.normal(0, 0.05, shape)
+    dtype = np.dtype(dtype)
+    top = np.iinfo(dtype).max if dtype.kind in "ui" else 1.0
+    return stored_as(values * float(top), dtype)
+
+
+def exif(orientation=1):
+    found = Image.Exif()
+    found[0x0112] = orientation
+    found[0x010F] = "A camera"
+    found[0x0131] = "its software"
+    return found.tobytes()
+
+
+def denoised(path, *options, output=None):
+    """The output of the command line for a file."""
+    target = output or path.with_name(f"{path.stem}_denoised{path.suffix}")
+    words = ["denoise", str(path), "--method", "fast", "--quiet", *options]
+    assert main([*words, "-o", str(target)] if output else words) == 0
+    return target
+
+
+def assert_cleaned(before, after):
+    """Same dtype and shape, and most of the noise is gone."""
+    assert after.dtype == before.dtype
+    assert after.shape == before.shape
+    assert not np.array_equal(before, after)
+
+    def roughness(a):
+        a = a.astype(np.float64)
+        return np.std(a[..., 1:, 1:] - a[..., :-1, 1:] - a[..., 1:, :-1] + a[..., :-1, :-1])
+
+    planes = [
+        np.moveaxis(a, -1, 0) if a.ndim == 3 and a.shape[-1] <= 4 else a for a in (before, after)
+    ]
+    assert roughness(planes[1]) < 0.5 * roughness(planes[0])
+
+
+# PNG.
+
+
+def png_chunks(data):
+    at, found = 8, []
+    while at < len(data):
+        (length,) = struct.unpack(">I", data[at : at + 4])
+        found.append((data[at + 4 : at + 8], data[at + 8 : at + 8 + length]))
+        at += 12 + length
+    return found
+
+
+def with_chunks(data, chunks):
+    """A PNG file with more chunks after its header."""
+    extra = b"".join(
+        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        for kind, body in chunks
+    )
+    return data[:33] + extra + data[33:]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("channels", [None, 2, 3, 4])
+def test_png(tmp_path, dtype, channels):
+    pixels = noisy(channels=channels, dtype=dtype)
+    chunks = [
+        (b"gAMA", struct.pack(">I", 45455)),
+        (b"iCCP", b"sRGB\0\0" + zlib.compress(PROFILE)),
+        (b"pHYs", struct.pack(">IIB", 3937, 3937, 1)),
+        (b"tEXt", b"Author\0somebody"),
+        (b"eXIf", exif().removeprefix(b"Exif\0\0")),
+    ]
+    file = tmp_path / "image.png"
+    file.write_bytes(with_chunks(imagecodecs.png_encode(pixels), chunks))
+    target = denoised(file)
+    after = imagecodecs.png_decode(target.read_bytes())
+    colours = slice(None) if channels not in (2, 4) else slice(None, -1)
+    if channels in (2, 4):
+        np.testing.assert_array_equal(after[..., -1], pixels[..., -1])  # transparency
+        assert_cleaned(pixels[..., colours], after[..., colours])
+    else:
+        assert_cleaned(pixels, after)
+    written = png_chunks(target.read_bytes())
+    assert all(chunk in written for chunk in chunks)
+    with Image.open(target) as image:
+        image.load()
+        assert image.info["icc_profile"] == PROFILE
+        assert image.info["Author"] == "somebody"
+
+
+@pytest.mark.parametrize("transparent", [False, True])
+def test_png_with_a_palette(tmp_path, transparent):
+    file = tmp_path / "image.png"
+    picture = Image.fromarray(noisy(channels=3)).quantize(64)
+    picture.save(file, **({"transparency": 3} if transparent else {}))
+    target = denoised(file)
+    with Image.open(file) as before, Image.open(target) as after:
+        mode = "RGBA" if transparent else "RGB"
+        assert after.mode == mode
+        seen = np.asarray(before.convert(mode))
+        if transparent:
+            np.testing.assert_array_equal(np.asarray(after)[..., 3], seen[..., 3])
+        assert_cleaned(seen[..., :3], np.asarray(after)[..., :3])
+
+
+def test_sixteen_bits_of_colour_are_never_eight(tmp_path):
+    pixels = noisy(channels=3, dtype=np.uint16)
+    file = tmp_path / "image.png"
+    file.write_bytes(imagecodecs.png_encode(pixels))
+    after = imagecodecs.png_decode(denoised(file).read_bytes())
+    assert after.dtype == np.uint16
+    assert len(np.unique(after % 257)) > 100  # not 8 bits spread over 16
+    assert main(["denoise", str(file), "-o", str(tmp_path / "image.jpg"), "--quiet"]) == 1
+    assert not (tmp_path / "image.jpg").exists()
+
+
+# JPEG and WebP.
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
+@pytest.mark.parametrize("orientation", [1, 6, 8])
+def test_jpeg(tmp_path, mode, orientation):
+    file = tmp_path / "photo.jpg"
+    channels = {"L": None, "RGB": 3, "CMYK": 4}[mode]
+    picture = Image.fromarray(
+        noisy(channels=channels), **({"mode": mode} if mode == "CMYK" else {})
+    )
+    picture.save(
+        file, quality=98, subsampling=0, exif=exif(orientation), icc_profile=PROFILE, dpi=(300, 300),
+        comment=b"hello", progressive=True,
+    )  # fmt: skip
+    target = denoised(file)
+    with Image.open(file) as before, Image.open(target) as after:
+        assert after.mode == mode
+        assert_cleaned(np.asarray(before), np.asarray(after))
+        assert dict(after.getexif()) == dict(before.getexif())
+        assert after.getexif()[0x0112] == orientation  # a viewer turns it as before
+        assert after.info["icc_profile"] == PROFILE
+        assert after.info["dpi"] == (300, 300)
+        assert after.info["comment"] == b"hello"
+        assert after.info["progressive"] == 1
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_jpeg_that_becomes_a_png_is_upright(tmp_path, orientation):
+    from PIL import ImageOps
+
+    file = tmp_path / "photo.jpg"
+    Image.fromarray(noisy(channels=3)).save(file, quality=98, subsampling=0, exif=exif(orientation))
+    target = denoised(file, "--sigma", "0.0001", output=tmp_path / "photo.png")  # next to nothing
+    with Image.open(file) as before, Image.open(target) as after:
+        upright = ImageOps.exif_transpose(before)
+        np.testing.assert_array_equal(np.asarray(upright), np.asarray(after))
+        assert after.getexif()[0x0112] == 1
+        assert after.getexif()[0x010F] == "A camera"
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+def test_webp(tmp_path, mode):
+    file = tmp_path / "photo.webp"
+    pixels = noisy(channels=len(mode))
+    Image.fromarray(pixels).save(file, lossless=True, exact=True, exif=exif(), icc_profile=PROFILE)
+    target = denoised(file)
+    with Image.open(target) as after:
+        seen = np.asarray(after)
+        assert after.mode == mode
+        assert_cleaned(pixels[..., :3], seen[..., :3])
+        if mode == "RGBA":
+            np.testing.assert_array_equal(seen[..., 3], pixels[..., 3])
+        assert after.info["icc_profile"] == PROFILE
+        assert after.getexif()[0x010F] == "A camera"
+
+
+# TIFF.
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "i2", "i4", "f2", "f4", "f8"])
+@pytest.mark.parametrize("channels", [None, 3])
+def test_tiff_of_any_type(tmp_path, dtype, channels):
+    pixels = noisy(channels=channels, dtype=dtype)
+    file = tmp_path / "image.tif"
+    tifffile.imwrite(file, pixels, photometric="rgb" if channels else "minisblack")
+    assert_cleaned(pixels, tifffile.imread(denoised(file)))
+
+
+@pytest.mark.parametrize("compression", ["none", "lzw", "zlib", "zstd", "packbits", "lzma"])
+@pytest.mark.parametrize("tile", [None, (16, 16)])
+def test_tiff_keeps_its_compression(tmp_path, compression, tile):
+    pixels = noisy(dtype=np.uint16)
+    file = tmp_path / "image.tif"
+    predictor = compression in ("lzw", "zlib")
+    tifffile.imwrite(file, pixels, compression=None if compression == "none" else compression, tile=tile, predictor=predictor or None)  # fmt: skip
+    target = denoised(file)
+    with tifffile.TiffFile(file) as before, tifffile.TiffFile(target) as after:
+        for name in ("compression", "predictor", "is_tiled", "tile", "photometric", "planarconfig"):
+            assert getattr(after.pages[0], name) == getattr(before.pages[0], name), name
+        assert_cleaned(pixels, after.asarray())
+
+
+@pytest.mark.parametrize("byteorder", ["<", ">"])
+@pytest.mark.parametrize("bigtiff", [False, True])
+@pytest.mark.parametrize("planarconfig", ["contig", "separate"])
+def test_tiff_keeps_its_tags_and_layout(tmp_path, byteorder, bigtiff, planarconfig):
+    pixels = noisy(channels=3, dtype=np.uint16)
+    stored = pixels if planarconfig == "contig" else np.moveaxis(pixels, -1, 0)
+    file = tmp_path / "image.tif"
+    tifffile.imwrite(
+        file, stored, photometric="rgb", planarconfig=planarconfig, byteorder=byteorder, bigtiff=bigtiff,
+        resolution=(300, 150), resolutionunit="inch", description="what it is", software="a program",
+        datetime="2024:01:02 03:04:05", iccprofile=PROFILE, metadata=None,
+        extratags=[(65000, "s", None, "of my own", True), (65001, "H", 3, (1, 2, 3), True)],
+    )  # fmt: skip
+    target = denoised(file)
+    with tifffile.TiffFile(file) as before, tifffile.TiffFile(target) as after:
+        assert after.byteorder == byteorder
+        assert after.is_bigtiff == bigtiff
+        places = {"StripOffsets", "StripByteCounts"}
+        tags = [
+            {tag.name: tag.value for tag in tif.pages[0].tags if tag.name not in places}
+            for tif in (before, after)
+        ]
+        assert tags[1] == tags[0]
+        assert tags[1][65000 if 65000 in tags[1] else "65000"] == "of my own"
+        assert_cleaned(pixels, np.moveaxis(after.asarray(), 0, -1) if planarconfig == "separate" else after.asarray())  # fmt: skip
+
+
+def test_tiff_with_transparency(tmp_path):
+    pixels = noisy(channels=4)
+    file = tmp_path / "image.tif"
+    tifffile.imwrite(file, pixels, photometric="rgb", extrasamples=["unassalpha"])
+    after = tifffile.imread(denoised(file))
+    np.testing.assert_array_equal(after[..., 3], pixels[..., 3])
+    assert_cleaned(pixels[..., :3], after[..., :3])
+    png = imagecodecs.png_decode(denoised(file, output=tmp_path / "image.png").read_bytes())
+    np.testing.assert_array_equal(png[..., 3], pixels[..., 3])
+
+
+def test_a_stack_of_pages(tmp_path):
+    pixels = noisy(frames=(5,), dtype=np.uint16)
+    file = tmp_path / "stack.tif"
+    tifffile.imwrite(file, pixels, photometric="minisblack", metadata=None)
+    target = denoised(file)
+    with tifffile.TiffFile(target) as after:
+        assert len(after.pages) == 5
+        assert_cleaned(pixels, after.asarray())
+    for frame in range(5):
+        one = tmp_path / f"frame{frame}.tif"
+        tifffile.imwrite(one, pixels[frame])
+        np.testing.assert_array_equal(
+            tifffile.imread(denoised(one)), tifffile.imread(target)[frame]
+        )
+
+
+def test_imagej_hyperstack(tmp_path):
+    pixels = noisy(frames=(2, 3), dtype=np.uint16)[:, :, None]
+    pixels = np.repeat(pixels, 2, axis=2)  # T, Z, C
+    file = tmp_path / "cells.tif"
+    tifffile.imwrite(
+        file, pixels, imagej=True, resolution=(2.5, 2.5), compression="zlib",
+        metadata={"axes": "TZCYX", "unit": "um", "spacing": 0.5, "fps": 5.0, "Labels": [f"label {k}" for k in range(12)]},
+    )  # fmt: skip
+    target = denoised(file)
+    with tifffile.TiffFile(file) as before, tifffile.TiffFile(target) as after:
+        assert after.is_imagej
+        assert after.imagej_metadata == before.imagej_metadata
+        assert after.series[0].axes == before.series[0].axes == "TZCYX"
+        assert after.pages[0].tags["XResolution"].value == before.pages[0].tags["XResolution"].value
+        assert_cleaned(pixels, after.asarray())
+
+
+def test_ome(tmp_path):
+    pixels = noisy(frames=(3, 2), dtype=np.uint16)  # Z, C
+    file = tmp_path / "cells.ome.tif"
+    tifffile.imwrite(
+        file, pixels, ome=True, photometric="minisblack",
+        metadata={"axes": "ZCYX", "PhysicalSizeX": 0.1, "PhysicalSizeXUnit": "µm", "Channel": {"Name": ["DAPI", "GFP"]}},
+    )  # fmt: skip
+    assert main(["denoise", str(file), "--method", "fast", "--quiet"]) == 0
+    target = tmp_path / "cells_denoised.ome.tif"
+    with tifffile.TiffFile(file) as before, tifffile.TiffFile(target) as after:
+        assert after.is_ome
+        assert after.series[0].axes == "ZCYX"
+        assert "µm" in after.ome_metadata
+        assert after.ome_metadata == before.ome_metadata.replace(file.name, target.name)
+        assert_cleaned(pixels, after.asarray())
+
+
+def test_channels_of_a_tiff_are_denoised_together(tmp_path):
+    """The axis C of ImageJ and OME files is that of channels, and not a stack."""
+    file = tmp_path / "cells.tif"
+    pixels = np.repeat(noisy(dtype=np.uint16)[None], 3, axis=0)
+    tifffile.imwrite(file, pixels, imagej=True, metadata={"axes": "CYX"})
+    (layer,) = read(file).layers
+    assert layer.axes == "CYX"
+    assert layer.channel_axis == 0
+    assert len(list(layer.frames())) == 1
+
+
+def test_pages_of_several_shapes(tmp_path):
+    file = tmp_path / "several.tif"
+    first, second = noisy(), noisy(dtype=np.uint16)[:30, :24]
+    with tifffile.TiffWriter(file) as tif:
+        tif.write(first)
+        tif.write(second)
+    with tifffile.TiffFile(denoised(file)) as after:
+        assert_cleaned(first, after.series[0].asarray())
+        assert_cleaned(second, after.series[1].asarray())
+
+
+def test_float_tiff_with_missing_pixels(tmp_path):
+    pixels = noisy(dtype=np.float32)
+    pixels[3:5, 7] = np.nan
+    file = tmp_path / "image.tif"
+    tifffile.imwrite(file, pixels)
+    np.testing.assert_array_equal(np.isnan(tifffile.imread(denoised(file))), np.isnan(pixels))
+
+
+def test_what_is_lost_in_a_jpeg_within_a_tiff_is_said(tmp_path, capsys):
+    file = tmp_path / "image.tif"
+    tifffile.imwrite(file, noisy(channels=3), photometric="rgb", compression="jpeg")
+    assert main(["denoise", str(file), "--method", "fast"]) == 0
+    assert "compression JPEG was replaced by one without loss" in capsys.readouterr().out
+
+
+# NPY and FITS.
+
+
+@pytest.mark.parametrize("dtype", ["u1", ">u2", "i4", "u8", "f2", "f4", ">f8"])
+def test_npy(tmp_path, dtype):
+    file = tmp_path / "image.npy"
+    pixels = noisy(dtype=dtype)
+    np.save(file, pixels)
+    after = np.load(denoised(file))
+    assert after.dtype == np.dtype(dtype)
+    assert_cleaned(pixels, after)
+
+
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        ({"channels": 5}, ["--channel-axis", "-1"]),
+        ({"frames": (2,)}, ["--stack-axis", "0"]),
+        ({"channels": 3, "frames": (2,)}, ["--stack-axis", "0", "--channel-axis", "3"]),
+    ],
+)
+def test_npy_with_axes(tmp_path, shape, options, capsys):
+    pixels = noisy(**shape, dtype=np.float32)
+    file = tmp_path / "image.npy"
+    np.save(file, pixels)
+    assert main(["denoise", str(file), "--quiet"]) == 1
+    assert "expected 2, or --channel-axis or --stack-axis" in capsys.readouterr().err
+    after = np.load(denoised(file, *options))
+    assert after.shape == pixels.shape
+    assert after.std() < pixels.std()
+
+
+@pytest.mark.parametrize("dtype", ["i2", "u2", "f4", "f8"])
+def test_fits(tmp_path, dtype):
+    pixels = noisy(dtype=dtype)
+    file = tmp_path / "sky.fits"
+    image = fits.PrimaryHDU(pixels)
+    image.header["OBJECT"] = ("M 31", "a galaxy")
+    image.header["EXPTIME"] = 12.5
+    table = fits.BinTableHDU.from_columns([fits.Column("x", "J", array=np.arange(3))])
+    fits.HDUList([image, table]).writeto(file)
+    with fits.open(file) as before, fits.open(denoised(file)) as after:
+        assert after[0].header["OBJECT"] == "M 31"
+        assert after[0].header.comments["OBJECT"] == "a galaxy"
+        assert after[0].header["EXPTIME"] == 12.5
+        np.testing.assert_array_equal(after[1].data["x"], [0, 1, 2])
+        assert [after[0].header["BITPIX"], after[0].data.shape] == [
+            before[0].header["BITPIX"],
+            SHAPE,
+        ]
+        assert_cleaned(np.asarray(before[0].data), np.asarray(after[0].data))
+
+
+# Values.
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint32, np.int64, np.uint64])
+def test_values_are_rounded_and_clipped_never_wrapped(dtype):
+    limits = np.iinfo(dtype)
+    values = np.array([float(limits.min) - 1e3, -0.4, 1.5, 2.5001, float(limits.max) * 1.1])
+    np.testing.assert_array_equal(
+        stored_as(values, np.dtype(dtype)), np.array([limits.min, 0, 2, 3, limits.max], dtype)
+    )
+
+
+# Files that cannot be taken.
+
+
+def apng():
+    data = io.BytesIO()
+    frames = [Image.fromarray(noisy(seed=k)) for k in range(2)]
+    frames[0].save(data, "PNG", save_all=True, append_images=frames[1:])
+    return data.getvalue()
+
+
+def animated_webp():
+    data = io.BytesIO()
+    frames = [Image.fromarray(noisy(channels=3, seed=k)) for k in range(2)]
+    frames[0].save(data, "WEBP", save_all=True, append_images=frames[1:])
+    return data.getvalue()
+
+
+def encoded(kind, **options):
+    data = io.BytesIO()
+    Image.fromarray(noisy(channels=3)).save(data, kind, **options)
+    return data.getvalue()
+
+
+def tiff_bytes(pixels, **options):
+    data = io.BytesIO()
+    tifffile.imwrite(data, pixels, **options)
+    return data.getvalue()
+
+
+def npy_bytes(pixels):
+    data = io.BytesIO()
+    np.save(data, pixels)
+    return data.getvalue()
+
+
+def fits_bytes():
+    data = io.BytesIO()
+    fits.PrimaryHDU(noisy(dtype=np.float32)).writeto(data)
+    return data.getvalue()
+
+
+def png_of_size(width, height, body=b"\0" * 50):
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    blank = b"\x89PNG\r\n\x1a\n"
+    for kind, chunk in ((b"IHDR", header), (b"IDAT", zlib.compress(body)), (b"IEND", b"")):
+        blank += (
+            struct.pack(">I", len(chunk))
+            + kind
+            + chunk
+            + struct.pack(">I", zlib.crc32(kind + chunk))
+        )
+    return blank
+
+
+def huge_jpeg():
+    data = encoded("JPEG")
+    at = data.index(b"\xff\xc0") + 5
+    return data[:at] + struct.pack(">HH", 65000, 65000) + data[at + 4 :]
+
+
+def pyramid():
+    data = io.BytesIO()
+    with tifffile.TiffWriter(data) as tif:
+        tif.write(noisy(), subifds=1)
+        tif.write(noisy()[::2, ::2], subfiletype=1)
+    return data.getvalue()
+
+
+BAD = {
+    "empty.png": (b"", "the file is empty"),
+    "noise.png": (bytes(range(256)) * 4, "is no image that is known, though it is named .png"),
+    "jpeg.png": (encoded("JPEG"), "is a JPEG or WebP file by its content, though it is named .png"),
+    "webp.jpg": (encoded("WEBP"), "the file is WEBP by its content, though it is named .jpg"),
+    "png.tif": (encoded("PNG"), "is a PNG file by its content, though it is named .tif"),
+    "text.npy": (b"1 2 3\n4 5 6\n", "is no image that is known"),
+    "half.png": (encoded("PNG")[:2000], "the file is damaged: it ends too soon"),
+    "flipped.png": (encoded("PNG")[:1000] + b"?" + encoded("PNG")[1001:], "a checksum is wrong"),
+    "half.jpg": (encoded("JPEG", quality=95)[:2000], "the file is damaged: "),
+    "half.webp": (encoded("WEBP", lossless=True)[:2000], "the file is damaged: "),
+    "half.tif": (tiff_bytes(noisy(dtype=np.uint16), compression="zlib")[:1500], ": "),
+    "half.npy": (npy_bytes(noisy())[:1000], ": "),
+    "half.fits": (fits_bytes()[:6000], ": "),
+    "headless.fits": (fits_bytes()[:1000], ": "),
+    "huge.png": (png_of_size(100_000, 100_000), "100000 x 100000 pixels for 69 bytes; that is more than is safe to open"),
+    "large.png": (png_of_size(4000, 4000), "its header says 4000 x 4000 pixels, which its"),
+    "huge.jpg": (huge_jpeg(), "that is more than is safe to open"),
+    "animated.png": (apng(), "the file is an animation; expected a single image"),
+    "animated.webp": (animated_webp(), "the file is an animation; expected a single image"),
+    "stencil.tif": (tiff_bytes(noisy() > 128), "its pixels are black or white; expected shades"),
+    "palette.tif": (tiff_bytes(noisy(), colormap=np.zeros((3, 256), np.uint16)), "its colours are in a palette"),
+    "pyramid.tif": (pyramid(), "it is a pyramid of images; expected one resolution"),
+    "objects.npy": (npy_bytes(np.array([["a"]])), "its pixels are of type <U1; expected numbers"),
+    "complex.npy": (npy_bytes(np.zeros((9, 9), complex)), "its pixels are of type complex128; expected numbers"),
+    "nothing.npy": (npy_bytes(np.zeros((0, 9))), "it has no pixels"),
+    "photo.gif": (encoded("GIF"), "files that end in .gif are not known; expected one of .png"),
+    "nothing": (b"abc", "files that end in nothing are not known"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_file_that_cannot_be_taken_gets_one_sentence_and_nothing_is_written(
+    tmp_path, capsys, name
+):
+    content, sentence = BAD[name]
+    (tmp_path / name).write_bytes(content)
+    assert main(["denoise", str(tmp_path / name), "--method", "fast"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    lines = [line for line in said.err.splitlines() if line != "compiling for this CPU, once ..."]
+    assert len(lines) == 1
+    assert lines[0].startswith(f"nlridge: {tmp_path / name}: ")
+    assert sentence in lines[0]
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("cut", [10, 60, 200, 500])
+@pytest.mark.parametrize("kind", ["png", "jpg", "webp", "tif", "npy", "fits"])
+def test_files_cut_off_anywhere(tmp_path, capsys, kind, cut):
+    content = {
+        "png": encoded("PNG"), "jpg": encoded("JPEG"), "webp": encoded("WEBP"),
+        "tif": tiff_bytes(noisy(dtype=np.uint16)), "npy": npy_bytes(noisy()), "fits": fits_bytes(),
+    }[kind]  # fmt: skip
+    file = tmp_path / f"cut.{kind}"
+    file.write_bytes(content[:cut])
+    assert main(["denoise", str(file), "--quiet"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+    assert [found.name for found in tmp_path.iterdir()] == [file.name]
+
+
+# From one format to another.
+
+
+@pytest.mark.parametrize("source", ["png", "tif", "npy", "fits", "webp"])
+@pytest.mark.parametrize("target", ["png", "jpg", "tif", "npy", "fits", "webp"])
+def test_any_format_into_any_other(tmp_path, source, target):
+    pixels = noisy() if source != "webp" else noisy(channels=3)
+    axes = "YX" if pixels.ndim == 2 else "YXC"
+    file = tmp_path / f"image.{source}"
+    write(file, Picture("", [Layer(pixels, axes)]))
+    done = denoised(file, "--format", target, output=tmp_path / "out")
+    found = done / f"image.{target}"
+    (layer,) = read(found, "YXC" if target in ("npy", "fits") and axes == "YXC" else None).layers
+    assert layer.pixels.shape[:2] == SHAPE
+    assert layer.pixels.astype(float).std() < pixels.std()
+
+
+@pytest.mark.parametrize(
+    ("pixels", "axes", "name", "sentence"),
+    [
+        (np.zeros((9, 9), np.float32), "YX", "x.png", "PNG does not hold float32; expected uint8 or uint16"),
+        (np.zeros((9, 9), np.uint16), "YX", "x.jpg", "JPEG does not hold uint16; expected uint8"),
+        (np.zeros((2, 9, 9), np.uint8), "TYX", "x.png", "PNG holds a single image; expected a TIFF file"),
+        (np.zeros((9, 9, 5), np.uint8), "YXC", "x.webp", "WebP does not hold 5 channels; expected a TIFF"),
+    ],
+)  # fmt: skip
+def test_what_a_format_does_not_hold(tmp_path, pixels, axes, name, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        write(tmp_path / name, Picture("", [Layer(pixels, axes)]))
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,93 @@
+"""The quality of a result, estimated without the truth."""
+
+import numpy as np
+import pytest
+from skimage import data
+
+import nlridge
+from nlridge import PoissonGaussian, estimate_psnr
+
+PHOTOGRAPHS = ("camera", "coins", "brick", "gravel", "grass", "page")
+
+
+def photograph(name):
+    return getattr(data, name)()[:190, :380].astype(np.float64)
+
+
+def psnr(result, clean):
+    return 10 * np.log10(255**2 / np.mean((result - clean) ** 2))
+
+
+@pytest.mark.parametrize("sigma", [15, 25])
+def test_the_estimate_is_near_the_truth(sigma):
+    errors, scores = [], []
+    for seed, name in enumerate(PHOTOGRAPHS):
+        clean = photograph(name)
+        noisy = clean + np.random.default_rng(seed).normal(0, sigma, clean.shape)
+        found = estimate_psnr(noisy, sigma, peak=255, data_range=255)
+        assert found.noisy_psnr == pytest.approx(20 * np.log10(255 / sigma))
+        np.testing.assert_array_equal(
+            found.denoised.image, nlridge.denoise(noisy, sigma, data_range=255)
+        )
+        errors.append(found.psnr - psnr(found.denoised.image, clean))
+        scores.append(errors[-1] / found.standard_error)
+    assert np.mean(np.abs(errors)) < 0.3
+    assert np.max(np.abs(scores)) < 3  # the standard error is what it says
+
+
+def test_more_probes_are_steadier():
+    clean = photograph("brick")[:96, :96]
+    noisy = clean + np.random.default_rng(0).normal(0, 20, clean.shape)
+    one, many = (estimate_psnr(noisy, 20, probes=n) for n in (1, 4))
+    assert many.standard_error < one.standard_error
+    assert many.gain == pytest.approx(one.gain, abs=2 * one.standard_error)
+
+
+def test_colour_maps_masks_and_counts():
+    clean = data.astronaut()[:128, 160:288].astype(np.float64)
+    rng = np.random.default_rng(0)
+    sigma = np.where(np.arange(128) < 64, 10.0, 30.0) * np.ones((128, 1))
+    noisy = clean + sigma[..., None] * rng.normal(size=clean.shape)
+    noisy[5:9, 20:30] = np.nan
+    found = estimate_psnr(noisy, sigma, channel_axis=-1, peak=255)
+    there = np.isfinite(noisy)
+    truth = psnr(found.denoised.image[there], clean[there])
+    assert found.standard_error < 1.5
+    assert found.psnr == pytest.approx(truth, abs=2 * found.standard_error)
+
+    gain = 3.0
+    counts = gain * rng.poisson(clean / gain)
+    found = estimate_psnr(counts, noise=PoissonGaussian(gain), channel_axis=-1, peak=255)
+    assert found.standard_error < 1.5
+    assert found.psnr == pytest.approx(
+        psnr(found.denoised.image, clean), abs=2 * found.standard_error
+    )
+
+
+def test_noise_that_was_estimated_is_less_sure():
+    clean = photograph("camera")
+    noisy = clean + np.random.default_rng(0).normal(0, 20, clean.shape)
+    known, blind = estimate_psnr(noisy, 20, peak=255), estimate_psnr(noisy, peak=255)
+    assert blind.standard_error > known.standard_error
+    truth = psnr(blind.denoised.image, clean)
+    assert blind.psnr == pytest.approx(truth, abs=3 * blind.standard_error)
+
+
+def test_an_image_without_noise():
+    found = estimate_psnr(np.full((64, 64), 7.0))
+    assert (found.psnr, found.gain, found.standard_error) == (np.inf, 0, 0)
+
+
+def test_flat_images_are_said_to_be_unsure():
+    """Next to nothing is left of the noise, and its strength in this one image is not known to that."""
+    noisy = 100 + np.random.default_rng(0).normal(0, 25, (128, 128))
+    found = estimate_psnr(noisy, 25, peak=255)
+    assert found.standard_error > 3
+    assert found.psnr < psnr(found.denoised.image, 100.0) + 3 * found.standard_error
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="probes is 0; expected at least 1"):
+        estimate_psnr(np.zeros((9, 9)), 1, probes=0)
+    with pytest.raises(ValueError, match="peak is -1; expected a positive number"):
+        estimate_psnr(np.zeros((9, 9)), 1, peak=-1)

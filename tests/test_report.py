@@ -1,0 +1,255 @@
+"""The report page, in a real browser: Chromium, as Debian has it."""
+
+import base64
+import io
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image
+from skimage import data
+
+from nlridge.cli import main
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+needs_browser = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER),
+    reason="no browser: install Debian's chromium and chromium-driver to run this",
+)
+
+
+def _truth():
+    """A photograph that noise does not clip."""
+    return 70 + 0.45 * data.astronaut()[:180, 130:330].astype(float)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two pictures, cleaned, and the report about them."""
+    folder = tmp_path_factory.mktemp("report")
+    rng = np.random.default_rng(0)
+    clean = _truth()
+    noisy = np.clip(clean + rng.normal(0, 20, clean.shape), 0, 255).astype(np.uint8)
+    Image.fromarray(noisy).save(folder / "colour <&>.png")
+    deep = (data.camera()[100:260, 150:350] + rng.normal(0, 12, (160, 200))) * 100
+    tifffile.imwrite(folder / "deep.tif", np.clip(deep, 0, 65535).astype(np.uint16))
+    words = [
+        "denoise",
+        str(folder),
+        "-o",
+        str(folder / "out"),
+        "--report",
+        str(folder / "report.html"),
+    ]
+    assert main([*words, "--quiet"]) == 0
+    return folder
+
+
+def test_the_page_stands_alone_and_says_what_was_done(folder):
+    page = (folder / "report.html").read_text("utf-8")
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "colour &lt;&amp;&gt;.png" in page
+    assert "colour <&>.png" not in page
+    for words in ("Gaussian noise with a standard deviation of", "(estimated)", "standard, strength 1", "dB", "nlridge denoise", "200 × 160 pixels, uint16"):  # fmt: skip
+        assert words in page
+
+
+def test_the_gain_is_that_of_the_truth(folder):
+    page = (folder / "report.html").read_text("utf-8")
+    said, _, error = page.split("<dt>estimated gain</dt><dd>")[1].split()[:3]
+    clean = _truth()
+    before, after = (
+        np.asarray(Image.open(folder / name)).astype(float)
+        for name in ("colour <&>.png", "out/colour <&>.png")
+    )
+    gain = 10 * np.log10(np.mean((before - clean) ** 2) / np.mean((after - clean) ** 2))
+    assert 0 < float(error) < 5
+    assert float(said) == pytest.approx(gain, abs=2 * float(error))
+
+
+def test_a_report_is_not_overwritten_either(folder, capsys):
+    words = ["denoise", str(folder / "deep.tif"), "-o", str(folder / "again.tif")]
+    assert main([*words, "--report", str(folder / "report.html")]) == 1
+    assert "report.html exists; use --overwrite or another name" in capsys.readouterr().err
+    assert not (folder / "again.tif").exists()
+
+
+def test_a_large_image_is_shown_in_part(tmp_path):
+    tifffile.imwrite(tmp_path / "wide.tif", np.zeros((40, 3000), np.uint8))
+    words = ["denoise", str(tmp_path / "wide.tif"), "--sigma", "5", "--method", "fast", "--quiet"]
+    assert main([*words, "--report", str(tmp_path / "r.html")]) == 0
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert "3000 × 40 pixels, uint8; its middle, 1024 × 40, is shown" in page
+
+
+# In the browser.
+
+
+def browser(width, height, dark=False):
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for argument in (
+        "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync",
+        "--hide-scrollbars", "--force-device-scale-factor=1", f"--window-size={width},{height}",
+    ):  # fmt: skip
+        options.add_argument(argument)
+    if dark:
+        options.add_argument("--force-dark-mode")
+        options.add_argument("--blink-settings=preferredColorScheme=0")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    return webdriver.Chrome(service=Service(DRIVER), options=options)
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    """The page on a laptop."""
+    with browser(1366, 900) as driver:
+        driver.get((folder / "report.html").as_uri())
+        yield driver
+
+
+def keep(name, picture):
+    """For a person to look at, where NLRIDGE_SCREENSHOTS names a folder."""
+    folder = os.environ.get("NLRIDGE_SCREENSHOTS")
+    if folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        picture.save(Path(folder) / f"{name}.png")
+
+
+def screenshot(driver, element=None):
+    shot = element.screenshot_as_png if element is not None else driver.get_screenshot_as_png()
+    return Image.open(io.BytesIO(shot)).convert("RGB")
+
+
+def embedded(driver, which):
+    """An image of the first figure, as it is in the page."""
+    address = driver.execute_script(
+        f"return document.querySelector('.figure {which}').getAttribute('src')"
+    )
+    picture = Image.open(io.BytesIO(base64.b64decode(address.partition(",")[2])))
+    return np.asarray(picture.convert("RGB")).astype(float)
+
+
+def stage(driver, number=0):
+    driver.execute_script("window.scrollTo(0, 0)")
+    return driver.find_elements("css selector", ".figure .stage")[number]
+
+
+def shown(driver, number=0):
+    """What a stage shows, brought to the size of the image."""
+    picture = screenshot(driver, stage(driver, number))
+    return np.asarray(picture.resize((200, 180), Image.Resampling.BOX)).astype(float)
+
+
+def set_split(driver, value):
+    driver.execute_script(
+        "const s = document.querySelector('.split'); s.value = arguments[0];"
+        "s.dispatchEvent(new Event('input'))",
+        value,
+    )
+
+
+INSIDE = np.s_[40:-8, 30:-30]  # without tags and the divider at the sides
+
+
+@needs_browser
+def test_it_opens_without_a_complaint(page):
+    assert page.title == "nlridge: 2 images"
+    assert page.get_log("browser") == []
+    keep("laptop", screenshot(page))
+
+
+@needs_browser
+def test_the_slider_shows_before_on_the_left_and_after_on_the_right(page):
+    before, after = embedded(page, ".layer"), embedded(page, ".after")
+    assert np.abs(before - after).mean() > 5
+    for value, expected in ((100, before), (0, after)):
+        set_split(page, value)
+        assert np.abs(shown(page) - expected)[INSIDE].mean() < 4
+    set_split(page, 50)
+    seen = shown(page)
+    assert np.abs(seen - before)[40:-8, 10:80].mean() < 4
+    assert np.abs(seen - after)[40:-8, 120:-10].mean() < 4
+    assert np.abs(seen - after)[40:-8, 10:80].mean() > 5
+    assert np.abs(shown(page, 1) - embedded(page, "figure + figure .layer"))[INSIDE].mean() < 6
+
+
+@needs_browser
+def test_the_slider_is_dragged(page):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    set_split(page, 50)
+    element = stage(page)
+    ActionChains(page).move_to_element(element).click_and_hold().move_by_offset(
+        100, 0
+    ).release().perform()
+    value = float(page.execute_script("return document.querySelector('.split').value"))
+    assert value == pytest.approx(50 + 100 * 100 / element.size["width"], abs=1.5)
+    before = embedded(page, ".layer")
+    assert np.abs(shown(page) - before)[40:-8, 10:110].mean() < 4
+    keep("dragged", screenshot(page))
+
+
+@needs_browser
+def test_the_slider_and_the_zoom_work_by_keyboard(page):
+    from selenium.webdriver.common.keys import Keys
+
+    set_split(page, 50)
+    page.find_element("css selector", ".split").send_keys(Keys.ARROW_RIGHT * 10)
+    assert float(page.execute_script("return document.querySelector('.split').value")) == 55
+    transforms = "return [...document.querySelectorAll('.figure')].map(f => [...f.querySelectorAll('.layer')].map(l => l.style.transform))"
+    whole = page.execute_script(transforms)
+    stage(page).send_keys("+++")
+    stage(page).send_keys(Keys.ARROW_RIGHT * 3)
+    zoomed = page.execute_script(transforms)
+    assert zoomed[0][0] != whole[0][0]
+    assert len(set(zoomed[0])) == 1  # before, after and removed stay in step
+    assert zoomed[1] == whole[1]  # the other figure is left alone
+    keep("zoomed", screenshot(page))
+    stage(page, 1).send_keys("0")
+    assert page.execute_script(transforms) == whole
+
+
+@needs_browser
+def test_zoom_shows_the_same_part_of_both(page):
+    set_split(page, 0)
+    for button in page.find_elements("css selector", ".figure:first-of-type .zoom button")[1:2] * 3:
+        button.click()
+    scale = float(page.execute_script("return document.querySelector('.layer').style.transform.match(/scale\\(([^)]*)/)[1]"))  # fmt: skip
+    x, y = page.execute_script("return document.querySelector('.layer').style.transform.match(/translate\\((.*)px, (.*)px/).slice(1)")  # fmt: skip
+    element = stage(page)
+    left, top = -float(x), -float(y)
+    width, height = element.size["width"] / scale, element.size["height"] / scale
+    after = embedded(page, ".after")
+    box = (left, top, left + width, top + height)
+    expected = Image.fromarray(after.astype(np.uint8)).resize(
+        (200, 180), Image.Resampling.BOX, box=box
+    )
+    assert np.abs(shown(page) - np.asarray(expected).astype(float))[INSIDE].mean() < 6
+    page.find_elements("css selector", ".figure:first-of-type .zoom button")[3].click()
+
+
+@needs_browser
+def test_on_a_telephone_in_the_dark(folder):
+    with browser(500, 900, dark=True) as driver:
+        driver.get((folder / "report.html").as_uri())
+        assert driver.execute_script("return matchMedia('(prefers-color-scheme: dark)').matches")
+        wide = driver.execute_script(
+            "return document.documentElement.scrollWidth - window.innerWidth"
+        )
+        assert wide <= 0  # nothing sticks out
+        tops = driver.execute_script(
+            "return [...document.querySelectorAll('.figure:first-of-type .stage')].map(s => s.getBoundingClientRect().top)"
+        )
+        assert tops[1] > tops[0] + 100  # one below the other
+        picture = screenshot(driver)
+        assert np.asarray(picture)[2, 2].max() < 40
+        keep("telephone", picture)
