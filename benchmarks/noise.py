@@ -21,6 +21,7 @@ def run(options):
         _poisson(name, images)
         _missing_and_clean(name, images)
         _map(name, images)
+        _estimated_psnr(name, images)
 
 
 def _sigma(name, images, levels):
@@ -106,6 +107,26 @@ def _map(name, images):
             f"  {method:10s} {known:.3f} {best:.3f} ({known - best:+.3f}, worst {worst:+.3f})",
             flush=True,
         )
+
+
+def _estimated_psnr(name, images):
+    """estimate_psnr against the truth, with sigma known and found out."""
+    print(
+        f"\nerror of estimate_psnr in dB, {name} (mean, largest, root mean square in standard errors)"
+    )
+    for sigma in (15, 25):
+        for kind, given in (("known", sigma), ("found out", None)):
+            errors, scores = [], []
+            for seed, _, image in images:
+                noisy = with_noise(image, sigma, seed)
+                found = nlridge.estimate_psnr(noisy, given, peak=255)
+                truth = 10 * np.log10(255**2 / np.mean((found.denoised.image - image) ** 2.0))
+                errors.append(abs(found.psnr - truth))
+                scores.append(errors[-1] / found.standard_error)
+            print(
+                f"  sigma {sigma} {kind:9s} {np.mean(errors):.3f} {np.max(errors):.2f} {_rms(scores):.2f}",
+                flush=True,
+            )
 
 
 def _rms(values):
