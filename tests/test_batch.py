@@ -93,7 +93,102 @@ def test_two_inputs_never_share_an_output(tmp_path, capsys):
     save(tmp_path / "x" / "a.png", 0)
     save(tmp_path / "y" / "a.png", 1)
     assert run(tmp_path / "x" / "a.png", tmp_path / "y" / "a.png", "-o", tmp_path / "out") == 1
-    assert "is written to" in capsys.readouterr().err
+    assert "would both be written to" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_results_are_never_taken_for_inputs(tmp_path):
+    save(tmp_path / "in" / "a.png")
+    inside = [tmp_path / "in", "-o", tmp_path / "in" / "clean", "--recursive"]
+    assert run(*inside) == 0
+    assert run(*inside, "--skip-existing") == 0
+    assert names(tmp_path / "in") == ["a.png", "clean/a.png"]
+    pattern = str(tmp_path / "in" / "*.png")
+    assert run(pattern) == 0
+    assert run(pattern, "--skip-existing") == 0
+    assert names(tmp_path / "in") == ["a.png", "a_denoised.png", "clean/a.png"]
+
+
+def test_no_input_is_overwritten_before_it_is_read(tmp_path, capsys):
+    save(tmp_path / "a.png", 0)
+    save(tmp_path / "a_denoised.png", 1)
+    before = (tmp_path / "a_denoised.png").read_bytes()
+    assert run(tmp_path / "a.png", tmp_path / "a_denoised.png", "--overwrite") == 1
+    assert "which is an input as well" in capsys.readouterr().err
+    assert (tmp_path / "a_denoised.png").read_bytes() == before
+
+
+@pytest.mark.parametrize("report", ["a.png", "out.png", "report.txt"])
+def test_the_report_is_no_image(tmp_path, capsys, report):
+    save(tmp_path / "a.png")
+    before = (tmp_path / "a.png").read_bytes()
+    words = [tmp_path / "a.png", "-o", tmp_path / "out.png", "--overwrite"]
+    assert run(*words, "--report", tmp_path / report) == 1
+    assert "expected a name that ends in .html" in capsys.readouterr().err
+    assert names(tmp_path) == ["a.png"]
+    assert (tmp_path / "a.png").read_bytes() == before
+
+
+def test_the_demo_does_not_overwrite_its_input(tmp_path, capsys):
+    save(tmp_path / "a.png")
+    before = (tmp_path / "a.png").read_bytes()
+    assert main(["demo", str(tmp_path / "a.png"), "--output", str(tmp_path / "a.png")]) == 1
+    assert "which is the image itself" in capsys.readouterr().err
+    assert (tmp_path / "a.png").read_bytes() == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links and modes are those of POSIX")
+def test_links_and_permissions_stay(tmp_path):
+    save(tmp_path / "a.png")
+    save(tmp_path / "real.png", 1)
+    (tmp_path / "real.png").chmod(0o600)
+    (tmp_path / "link.png").symlink_to(tmp_path / "real.png")
+    assert run(tmp_path / "a.png", "-o", tmp_path / "link.png", "--overwrite") == 0
+    assert (tmp_path / "link.png").is_symlink()
+    assert (tmp_path / "real.png").stat().st_mode & 0o777 == 0o600
+    with Image.open(tmp_path / "real.png") as image:
+        assert np.asarray(image).std() < 10
+
+
+def test_endings_that_mean_the_same(tmp_path):
+    save(tmp_path / "a.png")
+    assert run(tmp_path / "a.png", "-o", tmp_path / "x.tiff", "--format", "tif") == 0
+    assert run(tmp_path / "a.png", "-o", tmp_path / "x.jpeg", "--format", "jpg") == 0
+
+
+def test_a_noiseless_image_may_be_called_gaussian(tmp_path):
+    np.save(tmp_path / "a.npy", np.full((40, 40), 3.0))
+    assert run(tmp_path / "a.npy", "--noise", "gaussian") == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "a_denoised.npy"), 3.0)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
+def test_a_terminal_shows_one_bar_with_the_time_left(tmp_path):
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    for k in range(2):
+        save(tmp_path / f"{k}.tif", size=300)
+    terminal, inner = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    command = [sys.executable, "-m", "nlridge", "denoise", str(tmp_path), "--method", "nl-ridge"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=inner) as process:
+        os.close(inner)
+        seen = b""
+        while True:
+            try:
+                part = os.read(terminal, 4096)
+            except OSError:
+                break
+            if not part:
+                break
+            seen += part
+    os.close(terminal)
+    assert process.returncode == 0
+    assert "/2 files [00:0" in seen.decode()
+    assert " left]" in seen.decode()
 
 
 @pytest.mark.parametrize(
@@ -104,6 +199,8 @@ def test_two_inputs_never_share_an_output(tmp_path, capsys):
         (["a.png", "b.png", "-o", "one.png"], "output is one.png; expected a folder for 2 inputs"),
         (["a.png", "-o", "one.png", "--format", "tif"], "expected them to agree"),
         (["empty/"], "no image files in empty/; expected files that end in .png"),
+        ([""], "an input has no name; expected a file, a folder or a pattern"),
+        (["a.png", "-o", "x.bmp"], "output is x.bmp; expected one of .png"),
         (["a.png", "--sigma", "-1"], "sigma is -1.0; expected a positive number"),
         (["a.png", "--strength", "0"], "strength is 0.0; expected a positive number"),
         (["a.png", "--workers", "0"], "workers is 0; expected at least 1"),
@@ -227,6 +324,21 @@ def test_compare_command(tmp_path, capsys):
     save(tmp_path / "c.png")
     assert main(["compare", str(tmp_path / "a.png"), str(tmp_path / "c.png")]) == 1
     assert "expected the same" in capsys.readouterr().err
+    assert main(["compare", str(tmp_path / "a.png"), str(tmp_path / "b.png"), "--peak", "0"]) == 1
+    assert "peak is 0.0; expected a positive number" in capsys.readouterr().err
+
+
+def test_compare_odd_arrays(tmp_path, capsys):
+    a = np.array([[1.0, np.nan], [np.inf, 4.0]])
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "b.npy", np.ones((2, 2)))
+    np.save(tmp_path / "nan.npy", np.full((2, 2), np.nan))
+    assert main(["compare", str(tmp_path / "a.npy"), str(tmp_path / "b.npy"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["largest"] == 3
+    assert found["ssim"] is None
+    assert main(["compare", str(tmp_path / "nan.npy"), str(tmp_path / "b.npy")]) == 1
+    assert "no pixel in common that is a number" in capsys.readouterr().err
 
 
 def test_axes():

@@ -180,6 +180,37 @@ def test_a_jpeg_that_becomes_a_png_is_upright(tmp_path, orientation):
         assert after.getexif()[0x010F] == "A camera"
 
 
+def test_a_jpeg_with_damaged_exif_data(tmp_path):
+    file = tmp_path / "photo.jpg"
+    Image.fromarray(noisy(channels=3)).save(file, quality=95, exif=b"Exif\0\0garbagegarbage")
+    report = ["--report", str(tmp_path / "report.html")]
+    assert denoised(file, *report, output=tmp_path / "photo.png").exists()
+
+
+def test_a_gray_jpeg_that_is_four_pixels_wide(tmp_path):
+    file = tmp_path / "thin.jpg"
+    Image.fromarray(noisy()[:, :4]).save(file, quality=95)
+    with Image.open(denoised(file)) as after:
+        assert after.size == (4, 40)
+
+
+def test_exif_goes_from_png_to_jpeg_and_what_is_lost_is_said(tmp_path, capsys):
+    file = tmp_path / "photo.png"
+    chunk = (b"eXIf", exif().removeprefix(b"Exif\0\0"))
+    file.write_bytes(with_chunks(imagecodecs.png_encode(noisy()), [chunk]))
+    with Image.open(denoised(file, output=tmp_path / "photo.jpg")) as after:
+        assert after.getexif()[0x010F] == "A camera"
+    assert main(["denoise", str(file), "--method", "fast", "-o", str(tmp_path / "photo.tif")]) == 0
+    assert "EXIF data are not kept in TIFF files" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("lossless", [False, True])
+def test_webp_stays_with_or_without_loss(tmp_path, lossless):
+    file = tmp_path / "photo.webp"
+    Image.fromarray(noisy(channels=3)).save(file, lossless=lossless)
+    assert (b"VP8L" in denoised(file).read_bytes()[:64]) == lossless
+
+
 @pytest.mark.parametrize("mode", ["RGB", "RGBA"])
 def test_webp(tmp_path, mode):
     file = tmp_path / "photo.webp"
@@ -347,6 +378,71 @@ def test_what_is_lost_in_a_jpeg_within_a_tiff_is_said(tmp_path, capsys):
     assert "compression JPEG was replaced by one without loss" in capsys.readouterr().out
 
 
+def test_tiff_of_other_colours_keeps_them(tmp_path):
+    """Y, Cb and Cr that no JPEG has turned into red, green and blue."""
+    pixels = noisy(channels=3)
+    file = tmp_path / "image.tif"
+    tifffile.imwrite(file, pixels, photometric="ycbcr", compression="deflate", subsampling=(1, 1))
+    with tifffile.TiffFile(denoised(file)) as after:
+        assert after.pages[0].photometric == tifffile.PHOTOMETRIC.YCBCR
+        np.testing.assert_allclose(
+            after.asarray().mean(axis=(0, 1)), pixels.mean(axis=(0, 1)), atol=2
+        )
+
+
+def test_tiff_with_words_in_other_scripts(tmp_path):
+    file = tmp_path / "image.tif"
+    tifffile.imwrite(
+        file, noisy(), metadata=None, software="Größe".encode(), description="für µm".encode(),
+        extratags=[(315, 2, None, "Müller".encode(), True), (306, 2, None, b"2024-01-01", True)],
+    )  # fmt: skip
+    with tifffile.TiffFile(denoised(file)) as after:
+        tags = after.pages[0].tags
+        assert tags[315].value == "Müller"
+        assert tags[305].value == "Größe"
+        assert tags[270].value == "für µm"
+
+
+@pytest.mark.parametrize("size", [8, 16, 40])
+def test_stacks_that_tifffile_wrote_itself(tmp_path, size):
+    pixels = noisy(frames=(3,))[:, :size, :size]
+    file = tmp_path / "stack.tif"
+    tifffile.imwrite(file, pixels, photometric="minisblack", metadata={"axes": "ZYX", "voxel": 2})
+    target = denoised(file, "--sigma", "12")
+    after = tifffile.imread(target)
+    assert after.shape == pixels.shape
+    for k in range(3):
+        one = tmp_path / f"{k}.tif"
+        tifffile.imwrite(one, pixels[k])
+        np.testing.assert_array_equal(tifffile.imread(denoised(one, "--sigma", "12")), after[k])
+
+
+def test_the_axes_of_a_tiff_are_its_own(tmp_path):
+    file = tmp_path / "image.tif"
+    pixels = noisy(channels=3)
+    tifffile.imwrite(file, pixels, photometric="rgb")
+    expected = tifffile.imread(denoised(file, "--sigma", "12"))
+    again = denoised(file, "--sigma", "12", "--stack-axis", "0", output=tmp_path / "again.tif")
+    np.testing.assert_array_equal(tifffile.imread(again), expected)
+
+
+@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+def test_a_tiff_that_becomes_a_png_is_seen_as_before(tmp_path, orientation):
+    from PIL import ImageOps
+
+    pixels = noisy()
+    file = tmp_path / "image.tif"
+    extra = [(274, "H", 1, orientation, True)]
+    tifffile.imwrite(file, pixels, photometric="miniswhite", metadata=None, extratags=extra)
+    target = denoised(file, "--sigma", "0.0001", output=tmp_path / "image.png")
+    turned = Image.fromarray(255 - pixels)
+    turned.getexif()[0x0112] = orientation
+    expected = np.asarray(ImageOps.exif_transpose(turned))
+    np.testing.assert_array_equal(np.asarray(Image.open(target)), expected)
+    same = denoised(file, "--sigma", "0.0001")
+    np.testing.assert_array_equal(tifffile.imread(same), pixels)  # as it was stored
+
+
 # NPY and FITS.
 
 
@@ -398,6 +494,33 @@ def test_fits(tmp_path, dtype):
             SHAPE,
         ]
         assert_cleaned(np.asarray(before[0].data), np.asarray(after[0].data))
+
+
+def test_fits_with_missing_integers(tmp_path, capsys):
+    pixels = noisy(dtype=np.int16)
+    pixels[3, 4] = -1
+    file = tmp_path / "sky.fits"
+    image = fits.PrimaryHDU(pixels)
+    image.header["BLANK"] = -1
+    image.writeto(file, checksum=True)
+    assert main(["denoise", str(file), "--method", "fast"]) == 0
+    assert "were turned into floats" in capsys.readouterr().out
+    with fits.open(tmp_path / "sky_denoised.fits", checksum=True) as after:
+        assert "BLANK" not in after[0].header
+        assert np.isnan(after[0].data[3, 4])
+        assert np.isnan(after[0].data).sum() == 1
+
+
+@pytest.mark.parametrize(
+    "card", ["DATE-OBS= 2020-01-01", "RA      = 12:30:01.5", "exptime = 3.0", "TEMP    = nan"]
+)
+def test_fits_with_a_card_that_is_not_standard(tmp_path, card):
+    data = fits_bytes()
+    at = data.index(b"END     ")
+    file = tmp_path / "sky.fits"
+    file.write_bytes(data[:at] + card.ljust(80).encode() + data[at : at + 80] + data[at + 160 :])
+    with fits.open(denoised(file)) as after:
+        assert after[0].data.shape == SHAPE
 
 
 # Values.
@@ -480,7 +603,24 @@ def pyramid():
     return data.getvalue()
 
 
+def cut_imagej():
+    data = tiff_bytes(noisy(frames=(4,), dtype=np.uint16), imagej=True)
+    return data[: int(0.6 * len(data))]
+
+
+def damaged_strips():
+    data = bytearray(tiff_bytes(noisy(dtype=np.uint16), rowsperstrip=8, metadata=None))
+    count = struct.unpack("<H", data[8:10])[0]
+    for k in range(count):
+        at = 10 + 12 * k
+        if struct.unpack("<H", data[at : at + 2])[0] == 279:
+            data[at + 2] = 0x7F
+    return bytes(data)
+
+
 BAD = {
+    "cut.tif": (cut_imagej(), "the file is damaged: it holds 1 of 4 images"),
+    "strips.tif": (damaged_strips(), "the file is damaged: "),
     "empty.png": (b"", "the file is empty"),
     "noise.png": (bytes(range(256)) * 4, "is no image that is known, though it is named .png"),
     "jpeg.png": (encoded("JPEG"), "is a JPEG or WebP file by its content, though it is named .png"),
@@ -539,6 +679,30 @@ def test_files_cut_off_anywhere(tmp_path, capsys, kind, cut):
     assert main(["denoise", str(file), "--quiet"]) == 1
     assert capsys.readouterr().err.count("\n") == 1
     assert [found.name for found in tmp_path.iterdir()] == [file.name]
+
+
+def test_libraries_say_nothing_on_the_terminal(tmp_path):
+    import subprocess
+    import sys
+
+    chunk = (b"iCCP", b"sRGB\0\0" + zlib.compress(PROFILE))  # of colours, in a gray image
+    (tmp_path / "gray.png").write_bytes(with_chunks(imagecodecs.png_encode(noisy()), [chunk]))
+    (tmp_path / "half.fits").write_bytes(fits_bytes()[:6000])
+    (tmp_path / "half.tif").write_bytes(tiff_bytes(noisy(dtype=np.uint16))[:1500])
+    Image.fromarray(noisy()).save(tmp_path / "exif.jpg", exif=b"Exif\0\0garbagegarbage")
+    command = [
+        sys.executable,
+        "-m",
+        "nlridge",
+        "denoise",
+        str(tmp_path),
+        "--method",
+        "fast",
+        "--quiet",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout == ""
+    assert [line.split(": ")[0] for line in done.stderr.splitlines()] == ["nlridge"] * 2
 
 
 # From one format to another.

@@ -86,6 +86,16 @@ def test_a_large_image_is_shown_in_part(tmp_path):
     assert "3000 × 40 pixels, uint8; its middle, 1024 × 40, is shown" in page
 
 
+def test_constant_and_thin_and_odd_images(tmp_path):
+    np.save(tmp_path / "huge.npy", np.full((20, 20), 2**64 - 1, np.uint64))
+    np.save(tmp_path / "one.npy", np.zeros((1, 1)))
+    np.save(tmp_path / "nan.npy", np.where(np.eye(30) > 0, np.nan, 7.0))
+    tifffile.imwrite(tmp_path / "thin.tif", np.zeros((4, 900), np.uint8))
+    words = ["denoise", str(tmp_path), "--quiet", "--report", str(tmp_path / "r.html")]
+    assert main(words) == 0
+    assert (tmp_path / "r.html").read_text("utf-8").count("<article") == 4
+
+
 # In the browser.
 
 

@@ -15,6 +15,8 @@ from .estimating import estimate_noise
 from .files import SUFFIXES, Layer, Picture, read, stored_as, write
 
 _MARK = "_denoised"
+_SAME = {".jpeg": ".jpg", ".tiff": ".tif", ".fit": ".fits", ".fts": ".fits"}
+_FOREIGN = (".bmp", ".gif", ".heic", ".avif", ".jp2", ".jxl", ".exr", ".hdr", ".dng", ".raw", ".psd", ".pdf")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -33,25 +35,47 @@ class Cleaned:
     after: Picture
     found: list[Denoised]
     """Of each frame, without its images but for the first."""
+    notes: list[str]
+    """What could not be kept."""
     seconds: float
 
 
-def sources(inputs: Sequence[str], recursive: bool) -> list[Source]:
-    """The files that are named: by themselves, by patterns, or by their folders, whose own results are left out."""
+def sources(inputs: Sequence[str], recursive: bool, output: str | None = None) -> list[Source]:
+    """The files that are named: by themselves, by patterns, or by their folders.
+
+    What is found in a folder or by a pattern is not taken if it is a result: marked as one, or in the
+    folder of the output.
+    """
     found: dict[Path, Source] = {}
+    results = None if output is None else Path(output).resolve()
+
+    def is_result(file: Path) -> bool:
+        inside = results is not None and results.is_dir() and results in file.resolve().parents
+        return inside or _stem(file)[0].endswith(_MARK)
+
+    def add_folder(folder: Path) -> None:
+        inside = (
+            results is not None and results == folder.resolve()
+        )  # in place: nothing is a result
+        for file in sorted(folder.rglob("*") if recursive else folder.glob("*")):
+            hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+            known = file.suffix.lower() in SUFFIXES and file.is_file()
+            if known and not hidden and (inside or not is_result(file)):
+                found.setdefault(file, Source(file, folder))
+
     for name in inputs:
         path = Path(name)
+        if not name:
+            raise ValueError("an input has no name; expected a file, a folder or a pattern")
         if path.is_dir():
-            files = path.rglob("*") if recursive else path.glob("*")
-            for file in sorted(files):
-                hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
-                known = file.suffix.lower() in SUFFIXES and not _stem(file)[0].endswith(_MARK)
-                if known and not hidden and file.is_file():
-                    found.setdefault(file, Source(file, path))
+            add_folder(path)
         elif not path.exists() and glob.has_magic(name):
-            matches = sorted(glob.glob(name, recursive=recursive))
-            for match in matches or [name]:
-                found.setdefault(Path(match), Source(Path(match)))
+            matches = [Path(match) for match in sorted(glob.glob(name, recursive=recursive))]
+            for match in matches or [path]:
+                if match.is_dir():
+                    add_folder(match)
+                elif not is_result(match):
+                    found.setdefault(match, Source(match))
         else:
             found.setdefault(path, Source(path))
     if not found:
@@ -61,13 +85,37 @@ def sources(inputs: Sequence[str], recursive: bool) -> list[Source]:
     return list(found.values())
 
 
+def refuse_to_destroy(given: Sequence[Source], places: Sequence[Path], report: str | None) -> None:
+    """No result may be written to a file that is yet to be read, nor two to the same, nor the report to either."""
+    inputs = {source.path.resolve() for source in given}
+    taken: dict[Path, Path] = {}
+    for source, place in zip(given, places, strict=True):
+        where = place.resolve()
+        if where in inputs and where != source.path.resolve():
+            raise ValueError(
+                f"{source.path} would be written to {place}, which is an input as well"
+            )
+        if where in taken:
+            raise ValueError(f"{taken[where]} and {source.path} would both be written to {place}")
+        taken[where] = source.path
+    if report is not None:
+        if Path(report).suffix.lower() not in (".html", ".htm"):
+            raise ValueError(f"report is {report}; expected a name that ends in .html")
+        if Path(report).resolve() in inputs | set(taken):
+            raise ValueError(f"report is {report}, which is an image of the run as well")
+
+
 def targets(given: Sequence[Source], output: str | None, format: str | None) -> list[Path]:
     """Where each result goes: a file, a folder, or beside the input."""
     suffix = None if format is None else f".{format}"
+    if output == "":
+        raise ValueError("output has no name; expected a file or a folder")
+    if output is not None and Path(output).suffix.lower() in _FOREIGN and not Path(output).is_dir():
+        raise ValueError(f"output is {output}; expected one of {', '.join(SUFFIXES)}, or a folder")
     if output is not None and len(given) == 1 and given[0].folder is None:
         path = Path(output)
         if path.suffix.lower() in SUFFIXES and not path.is_dir():
-            if suffix and path.suffix.lower() != suffix:
+            if suffix and _SAME.get(path.suffix.lower(), path.suffix.lower()) != suffix:
                 raise ValueError(
                     f"output is {output} and format is {format}; expected them to agree"
                 )
@@ -131,8 +179,8 @@ def clean_file(
     before = read(source, axes)
     after, found = clean_picture(before, noise, progress, **options)
     target.parent.mkdir(parents=True, exist_ok=True)
-    write(target, after)
-    return Cleaned(before, after, found, time.perf_counter() - start)
+    notes = [*before.notes, *write(target, after)]
+    return Cleaned(before, after, found, notes, time.perf_counter() - start)
 
 
 def clean_picture(
@@ -151,6 +199,8 @@ def clean_picture(
         model = None
         if noise != "auto" and options.get("sigma") is None:
             model = estimate_noise(frame, channel_axis=layer.channel_axis, kind=noise)
+            if not np.any(np.asarray(model.level) > 0):
+                model = None  # nothing to remove, which is found out once more
         details = denoise_with_details(
             frame, noise=model, channel_axis=layer.channel_axis, progress=share, **options
         )

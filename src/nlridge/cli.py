@@ -64,6 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, OSError, ImportError) as error:
         print(f"nlridge: {error}", file=sys.stderr)
         return 1
+    except MemoryError:
+        print("nlridge: the image does not fit into memory", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("nlridge: interrupted", file=sys.stderr)
         return 130

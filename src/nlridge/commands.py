@@ -15,9 +15,19 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from .batch import Cleaned, axes_of, clean_file, noise_in, sources, targets
+from .arguments import checked_positive
+from .batch import (
+    Cleaned,
+    axes_of,
+    clean_file,
+    noise_in,
+    refuse_to_destroy,
+    sources,
+    targets,
+)
 from .denoising import denoise as denoise_image
 from .files import Picture, read
+from .files.seen import upright
 from .kernels.compile import announcing
 from .metrics import difference
 from .noise import Noise
@@ -35,48 +45,49 @@ _PURPOSES = {
 
 def denoise(options: Namespace) -> int:
     """Clean files; one that fails does not stop the others."""
-    given = sources(options.input, options.recursive)
+    given = sources(options.input, options.recursive, options.output)
     places = targets(given, options.output, options.format)
+    refuse_to_destroy(given, places, options.report)
     axes = axes_of(options.channel_axis, options.stack_axis)
-    report = _Report(options)
     silent = options.quiet or options.json
     failures: list[str] = []
-    taken: dict[Path, Path] = {}
-    with report, _bar(len(given), silent) as bar, _compiling(options.quiet):
-        for k, (source, target) in enumerate(zip(given, places, strict=True)):
-            line: dict[str, Any] = {"input": str(source.path), "output": str(target)}
-            try:
-                if target in taken:
-                    raise ValueError(f"{taken[target]} is written to {target} already")
-                taken[target] = source.path
-                if options.skip_existing and target.exists():
-                    _say(options, line | {"status": "skipped"}, f"{source.path}: is done already")
-                    continue
-                cleaned = clean_file(
-                    source.path,
-                    target,
-                    overwrite=options.overwrite,
-                    axes=axes,
-                    noise=options.noise,
-                    progress=partial(bar.to, k),
-                    sigma=options.sigma,
-                    method=options.method,
-                    strength=options.strength,
-                    workers=options.workers,
-                )
-                line |= {"status": "done", **_details(cleaned), "method": options.method}
-                _say(options, line, f"{source.path} -> {target}: {_words(cleaned)}")
-                report.add(source.path, target, cleaned)
-            except _FAILURES as error:
-                sentence = _sentence(source.path, error)
-                failures.append(sentence)
-                _say(options, line | {"status": "failed", "error": sentence}, None)
-            finally:
+    counts = dict.fromkeys(("done", "skipped", "failed"), 0)
+    try:
+        with _Report(options) as report, _bar(len(given), silent) as bar, _compiling(options.quiet):
+            for k, (source, target) in enumerate(zip(given, places, strict=True)):
+                line: dict[str, Any] = {"input": str(source.path), "output": str(target)}
+                try:
+                    if options.skip_existing and target.exists():
+                        status, sentence = "skipped", f"{source.path}: is done already"
+                    else:
+                        cleaned = clean_file(
+                            source.path,
+                            target,
+                            overwrite=options.overwrite,
+                            axes=axes,
+                            noise=options.noise,
+                            progress=partial(bar.to, k),
+                            sigma=options.sigma,
+                            method=options.method,
+                            strength=options.strength,
+                            workers=options.workers,
+                        )
+                        status, sentence = "done", f"{source.path} -> {target}: {_words(cleaned)}"
+                        line |= {**_details(cleaned), "method": options.method}
+                        report.add(source.path, target, cleaned, failures)
+                except _FAILURES as error:
+                    status, sentence = "failed", ""
+                    failures.append(_sentence(source.path, error))
+                    line["error"] = failures[-1]
+                counts[status] += 1
+                _say(options, {"status": status, **line}, sentence)
                 bar.to(k + 1)
-    for sentence in failures:
-        print(f"nlridge: {sentence}", file=sys.stderr)
+    finally:  # also after Ctrl-C
+        for sentence in failures:
+            print(f"nlridge: {sentence}", file=sys.stderr)
     if len(given) > 1 and not silent:
-        print(f"{len(given) - len(failures)} of {len(given)} files done")
+        rest = "".join(f", {counts[name]} {name}" for name in ("skipped", "failed") if counts[name])
+        print(f"{counts['done']} of {len(given)} files done{rest}")
     return 1 if failures else 0
 
 
@@ -89,15 +100,20 @@ class _Report:
         path = options.report
         if path and Path(path).exists() and not options.overwrite:
             raise FileExistsError(f"{path} exists; use --overwrite or another name for the report")
+        if path:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
 
-    def add(self, source: Path, target: Path, cleaned: Cleaned) -> None:
+    def add(self, source: Path, target: Path, cleaned: Cleaned, failures: list[str]) -> None:
         if self.options.report:
             from .report import entry
 
-            self.entries.append(entry(source, target, cleaned, self.options))
+            try:
+                self.entries.append(entry(source, target, cleaned, self.options))
+            except _FAILURES as error:
+                failures.append(f"report: {_sentence(source, error)}")
 
-    def __enter__(self) -> None:
-        pass
+    def __enter__(self) -> "_Report":
+        return self
 
     def __exit__(self, *_: object) -> None:
         if self.entries:
@@ -117,12 +133,15 @@ def noise(options: Namespace) -> int:
             for model, frame, frames in noise_in(read(source.path, axes)):
                 if options.json:
                     line = {"input": str(source.path), "frame": frame, "frames": frames}
-                    print(json.dumps(line | {"noise": _as_json(model)}), flush=True)
+                    print(json.dumps({**line, "noise": _as_json(model)}), flush=True)
                 else:
                     which = f" (frame {frame} of {frames})" if frames > 1 else ""
                     print(f"{source.path}{which}: {model}", flush=True)
         except _FAILURES as error:
             failed = True
+            if options.json:
+                line = {"input": str(source.path), "error": _sentence(source.path, error)}
+                print(json.dumps(line), flush=True)
             print(f"nlridge: {_sentence(source.path, error)}", file=sys.stderr)
     return 1 if failed else 0
 
@@ -133,13 +152,13 @@ def compare(options: Namespace) -> int:
     pictures = []
     for name in (options.first, options.second):
         try:
-            pictures.append(read(Path(name), axes))
+            pictures.append(upright(read(Path(name), axes)))
         except (ValueError, OSError) as error:
             raise ValueError(_sentence(Path(name), error)) from None
     a, b = (_planes(picture) for picture in pictures)
     if a.shape != b.shape:
         raise ValueError(f"the images have shapes {a.shape} and {b.shape}; expected the same")
-    peak = options.peak or _peak(pictures[0])
+    peak = _peak(pictures[0]) if options.peak is None else checked_positive("peak", options.peak)
     found = difference(a, b, peak)
     if options.json:
         values = {
@@ -212,10 +231,10 @@ def _compiling(quiet: bool) -> Iterator[None]:
         yield
 
 
-def _say(options: Namespace, line: dict[str, Any], sentence: str | None) -> None:
+def _say(options: Namespace, line: dict[str, Any], sentence: str) -> None:
     if options.json:
         print(json.dumps(line), flush=True)
-    elif sentence is not None and not options.quiet:
+    elif sentence and not options.quiet:
         tqdm.write(sentence, file=sys.stdout)
 
 
@@ -223,7 +242,7 @@ def _words(cleaned: Cleaned) -> str:
     noise = str(cleaned.found[0].noise)
     if len(cleaned.found) > 1:
         noise = f"{len(cleaned.found)} frames, the first with {noise}"
-    notes = "".join(f"; {note}" for note in cleaned.before.notes)
+    notes = "".join(f"; {note}" for note in cleaned.notes)
     return f"{noise}, {cleaned.seconds:.2f} s{notes}"
 
 
@@ -232,7 +251,7 @@ def _details(cleaned: Cleaned) -> dict[str, Any]:
     return {
         "noise": noises[0] if len(noises) == 1 else noises,
         "seconds": round(cleaned.seconds, 3),
-        "notes": cleaned.before.notes,
+        "notes": cleaned.notes,
     }
 
 
@@ -265,4 +284,5 @@ def _peak(picture: Picture) -> float:
     pixels = picture.layers[0].pixels
     if pixels.dtype.kind in "ui":
         return float(np.iinfo(pixels.dtype).max)
-    return float(np.nanmax(pixels) - np.nanmin(pixels)) or 1.0
+    there = pixels[np.isfinite(pixels)]
+    return float(np.ptp(there.astype(np.float64))) if there.size else 1.0

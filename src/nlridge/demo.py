@@ -12,6 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 from . import files
 from .denoising import denoise, denoise_with_details
 from .files import Layer, read, write
+from .files.seen import upright
 from .kernels.compile import announcing
 
 Picture = npt.NDArray[Any]
@@ -51,7 +52,9 @@ def demonstrate(path: str | None, sigma: float | None, method: str, output: str)
         labels = [f"{labels[0]}: {before:.2f} dB", f"{labels[1]}: {after:.2f} dB"]
         report.append(f"PSNR: {before:.2f} dB noisy, {after:.2f} dB denoised")
     eight_bits = truth is not None or noisy.dtype == np.uint8
-    low, high = (0, 255) if eight_bits else (float(clean.min()), float(clean.max()))
+    low, high = (0, 255) if eight_bits else (float(np.nanmin(clean)), float(np.nanmax(clean)))
+    if path is not None and Path(output).resolve() == Path(path).resolve():
+        raise ValueError(f"output is {output}, which is the image itself; expected another name")
     pair = np.asarray(_side_by_side([noisy, clean], labels, low, high))
     write(
         Path(output),
@@ -74,7 +77,10 @@ def _sample() -> Picture:
 
 def _read(path: str) -> Picture:
     """The picture in a file, gray or in colour: its first frame, channels last."""
-    layer = read(Path(path)).layers[0]
+    try:
+        layer = upright(read(Path(path))).layers[0]
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     frame = layer.pixels[next(layer.frames())]
     return frame if layer.channel_axis is None else np.moveaxis(frame, layer.channel_axis, -1)
 
@@ -97,7 +103,8 @@ def _side_by_side(
     canvas = Image.new(mode, size, "white")
     draw = ImageDraw.Draw(canvas)
     for i, (picture, label) in enumerate(zip(pictures, labels, strict=True)):
-        scaled = np.clip((picture - low) * (255 / max(high - low, 1e-12)), 0, 255)
+        scaled = np.nan_to_num((picture - low) * (255 / max(high - low, 1e-12)))
+        scaled = np.clip(scaled, 0, 255)
         left = i * (width + 8)
         canvas.paste(Image.fromarray(np.rint(scaled).astype(np.uint8)), (left, margin))
         draw.text((left + width // 2, margin // 2), label, fill="black", font=font, anchor="mm")

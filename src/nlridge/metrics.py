@@ -30,11 +30,15 @@ def difference(a: npt.NDArray[Any], b: npt.NDArray[Any], peak: float) -> Differe
     """
     x, y = a.astype(np.float64), b.astype(np.float64)
     there = np.isfinite(x) & np.isfinite(y)
-    error = np.abs(x - y)[there]
-    rmse = float(np.sqrt(np.mean(error**2))) if error.size else float("nan")
-    psnr = float("inf") if rmse == 0 else 20 * float(np.log10(peak / rmse))
+    if not there.any():
+        raise ValueError(
+            "the images have no pixel in common that is a number; expected one at least"
+        )
+    error = np.abs(x[there] - y[there])
+    rmse = float(np.sqrt(np.mean(error**2)))
+    psnr = float("inf") if rmse == 0 or peak == 0 else 20 * float(np.log10(peak / rmse))
     ssim = _ssim(x, y, peak) if there.all() else float("nan")
-    return Difference(psnr, ssim, rmse, float(error.max(initial=0)))
+    return Difference(psnr, ssim, rmse, float(error.max()))
 
 
 def _ssim(x: Array, y: Array, peak: float) -> float:

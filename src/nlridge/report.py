@@ -19,7 +19,7 @@ import numpy.typing as npt
 from . import __version__
 from .batch import Cleaned, as_floats
 from .files import Layer, whole
-from .files.pillow import upright
+from .files.seen import upright
 from .quality import Quality, quality_of
 
 Pixels = npt.NDArray[Any]
@@ -77,8 +77,8 @@ def entry(source: Path, target: Path, cleaned: Cleaned, options: Namespace) -> E
         "written to": str(target),
         "to repeat it": _command(source, target, options),
     }
-    if cleaned.before.notes:
-        facts["not kept"] = "; ".join(cleaned.before.notes)
+    if cleaned.notes:
+        facts["not kept"] = "; ".join(cleaned.notes)
     return Entry(
         name=source.name,
         facts=facts,
@@ -104,7 +104,7 @@ def save(path: Path, entries: list[Entry]) -> None:
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as partial:
-        partial.write_text(page, "utf-8")
+        partial.write_bytes(page.encode("utf-8", "replace"))  # names of files may be anything
 
 
 def _figure(number: int, found: Entry) -> str:
@@ -165,7 +165,7 @@ def _command(source: Path, target: Path, options: Namespace) -> str:
     words = ["nlridge", "denoise", str(source), "-o", str(target)]
     if options.sigma is not None:
         sigma = options.sigma if isinstance(options.sigma, list) else [options.sigma]
-        words += ["--sigma", ",".join(f"{s:g}" for s in sigma)]
+        words += ["--sigma", ",".join(map(repr, sigma))]
     for name in ("noise", "method", "strength", "format", "channel_axis", "stack_axis"):
         value = getattr(options, name)
         usual = {"noise": "auto", "method": "standard", "strength": 1.0}.get(name)
@@ -179,7 +179,8 @@ def _upright(image: Pixels, cleaned: Cleaned, layer: Layer) -> Pixels:
     if layer.channel_axis is not None:
         image = np.moveaxis(image, layer.channel_axis, -1)
     seen = Layer(image, "YX" if image.ndim == 2 else "YXC")
-    return upright(replace(cleaned.before, layers=[seen], alpha=None)).layers[0].pixels
+    turned: Pixels = upright(replace(cleaned.before, layers=[seen], alpha=None)).layers[0].pixels
+    return turned
 
 
 def _middle(image: Pixels) -> Pixels:
@@ -192,7 +193,7 @@ def _black_and_white(dtype: np.dtype[Any], after: Pixels) -> tuple[float, float]
     if dtype == np.uint8:
         return 0.0, 255.0
     low, high = np.nanpercentile(after.astype(np.float64), [0.1, 99.9])
-    return float(low), float(high) if high > low else float(low) + 1.0
+    return float(low), float(high) if high > low else float(low) + max(1.0, abs(float(low)))
 
 
 def _address(image: Pixels, low: float, high: float) -> str:

@@ -2,15 +2,18 @@
 
 One module a format, each with
 
-    NAME, SUFFIXES           what it is called, and what its files end in
+    NAME                     what it is called
     recognises(head)         whether a file that begins with these bytes is one
     read(path, axes)         its picture; `axes` names those of a plain array, which does not say
-    write(path, picture)     a picture as such a file
+    write(path, picture, name)     a picture as such a file, under a temporary path; `name` is its own
 
-All formats raise ValueError with one sentence about a file that they cannot take.
+Whatever goes wrong with a file is a ValueError (or an OSError) with one sentence, and nothing is said besides.
 """
 
+import logging
 import os
+import shutil
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -79,6 +82,10 @@ class Picture:
     profile: bytes | None = None
     """The colour profile (ICC)."""
     exif: bytes | None = None
+    turn: int = 1
+    """How it is to be turned when it is looked at: an orientation of EXIF, 1 to 8."""
+    negative: bool = False
+    """Whether 0 is white."""
     origin: Any = None
     """What else the format needs to write it again."""
     notes: list[str] = field(default_factory=list)
@@ -96,12 +103,8 @@ def read(path: Path, axes: str | None = None) -> Picture:
         is_a = [other.NAME for other in _modules() if other.recognises(head)]
         what = f"is a {is_a[0]} file by its content" if is_a else "is no image that is known"
         raise ValueError(f"the file {what}, though it is named {path.suffix}")
-    try:
+    with _in_one_sentence("the file is damaged"):
         picture: Picture = module.read(path, axes)
-    except (ValueError, ImportError, MemoryError):
-        raise
-    except Exception as error:  # whatever a decoder makes of a damaged file
-        raise ValueError(f"the file is damaged: {_one_line(error)}") from error
     for layer in picture.layers:
         if layer.pixels.dtype.kind not in "uif":
             raise ValueError(f"its pixels are of type {layer.pixels.dtype}; expected numbers")
@@ -110,24 +113,61 @@ def read(path: Path, axes: str | None = None) -> Picture:
     return picture
 
 
-def write(path: Path, picture: Picture) -> None:
-    """Write a picture; the format is that of the name."""
+def write(path: Path, picture: Picture) -> list[str]:
+    """Write a picture in the format of its name; gives what could not be kept."""
     module = _module_for(path.suffix.lower())
+    notes = []
     if module.__name__.rpartition(".")[2] != picture.format:
-        from .pillow import upright
+        from .seen import upright
 
         picture = upright(picture)
-    with whole(path) as partial:
+        if (
+            picture.exif
+            and picture.layers
+            and path.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp")
+        ):
+            notes.append(f"EXIF data are not kept in {module.NAME} files")
+    with _in_one_sentence("it could not be written"), whole(path) as partial:
         module.write(partial, picture, path)
+    return notes
+
+
+@contextmanager
+def _in_one_sentence(what: str) -> Iterator[None]:
+    """Whatever a library makes of a file becomes a ValueError, and what it has to say besides is not said."""
+    loggers = [logging.getLogger(name) for name in ("tifffile", "astropy", "PIL")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except (ValueError, ImportError, MemoryError):
+        raise
+    except OSError as error:
+        if error.errno is not None:  # of the system, not of a decoder
+            raise
+        raise ValueError(f"{what}: {_one_line(error)}") from error
+    except Exception as error:
+        raise ValueError(f"{what}: {_one_line(error)}") from error
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """A temporary name to write to, renamed at the end: a file is whole, or it is not there."""
+    path = path.resolve()  # a link stays one
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     _remove_leftovers(path)
     try:
         yield partial
+        with open(partial, "rb+") as file:
+            os.fsync(file.fileno())  # on the disk before it has its name
+        if path.exists():
+            shutil.copymode(path, partial)
         os.replace(partial, path)
     finally:
         with suppress(FileNotFoundError):

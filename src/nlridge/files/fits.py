@@ -9,7 +9,7 @@ from . import Layer, Picture, refuse_too_large
 from .npy import named_axes
 
 NAME = "FITS"
-SUFFIXES = (".fits", ".fit", ".fts")
+_UNSIGNED = (0, 2**15, 2**31, 2**63)  # the offsets by which FITS holds unsigned integers
 
 
 def recognises(head: bytes) -> bool:
@@ -27,13 +27,14 @@ def read(path: Path, axes: str | None) -> Picture:
         header = units[number].header
         shape = [header[f"NAXIS{k}"] for k in range(1, header["NAXIS"] + 1)]
         refuse_too_large(shape[1], shape[0], int(np.prod(shape[2:])), size)
-        scaled = header.get("BSCALE", 1) != 1 or header.get("BZERO", 0) not in (0, 2**15, 2**31)
+        scaled = header.get("BSCALE", 1) != 1 or header.get("BZERO", 0) not in _UNSIGNED
+        scaled |= "BLANK" in header and header["BITPIX"] > 0
         units.readall()
         kept = fits.HDUList([unit.copy() for unit in units])
         pixels = np.asarray(units[number].data)
     notes = [f"{len(numbers) - 1} further images were left as they are"] if len(numbers) > 1 else []
     if scaled:
-        notes.append("integers with a scale were turned into floats")
+        notes.append("integers with a scale, or with missing ones, were turned into floats")
     layer = Layer(pixels, named_axes(pixels.shape, axes))
     return Picture("fits", [layer], origin=(kept, number), notes=notes)
 
@@ -46,10 +47,13 @@ def write(path: Path, picture: Picture, name: Path) -> None:
     if picture.format == "fits":
         units, number = picture.origin
         units[number].data = pixels
+        if pixels.dtype.kind == "f":
+            units[number].header.remove("BLANK", ignore_missing=True)
     else:
         units = fits.HDUList([fits.PrimaryHDU(pixels)])
     with open(path, "wb") as file:
-        units.writeto(file)
+        checked = any("CHECKSUM" in unit.header for unit in units)
+        units.writeto(file, output_verify="silentfix+ignore", checksum=checked)
 
 
 def _astropy() -> Any:

@@ -7,7 +7,6 @@ import numpy as np
 from . import Layer, Picture
 
 NAME = "NPY"
-SUFFIXES = (".npy",)
 
 
 def recognises(head: bytes) -> bool:

@@ -2,21 +2,19 @@
 
 import io
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from . import Layer, Picture, Pixels, refuse_too_large
+from . import Layer, Picture, refuse_too_large
 from .png import single_image
+from .seen import turn_of
 
 NAME = "JPEG or WebP"
-SUFFIXES = (".jpg", ".jpeg", ".webp")
 
 _QUALITY = 95
-_ORIENTATION = 0x0112
 
 
 def recognises(head: bytes) -> bool:
@@ -45,6 +43,8 @@ def _read(path: Path) -> Picture:
             if not is_jpeg:
                 raise ValueError("the file is an animation; expected a single image")
             notes.append("further pictures in the file (previews, gain maps) were left out")
+        if "photoshop" in image.info:
+            notes.append("IPTC data were left out")
         pixels = np.asarray(image)  # decodes, and raises if the file ends too soon
         alpha = None
         if image.mode in ("RGBA", "LA"):
@@ -58,12 +58,15 @@ def _read(path: Path) -> Picture:
         if is_jpeg:
             kept["subsampling"] = _subsampling(image)
             kept["progressive"] = bool(info.get("progressive"))
+        else:
+            kept["lossless"] = b"VP8L" in path.read_bytes()[:4096]
         return Picture(
             format="pillow",
             layers=[Layer(pixels, "YXC" if pixels.ndim == 3 else "YX")],
             alpha=alpha,
             profile=info.get("icc_profile"),
             exif=info.get("exif"),
+            turn=turn_of(info.get("exif")),
             origin=(is_jpeg, kept),
             notes=notes,
         )
@@ -72,7 +75,7 @@ def _read(path: Path) -> Picture:
 def write(path: Path, picture: Picture, name: Path) -> None:
     is_jpeg = name.suffix.lower() != ".webp"
     kind = "JPEG" if is_jpeg else "WebP"
-    cmyk = picture.layers[0].pixels.shape[-1] == 4 and picture.format == "pillow" and is_jpeg
+    cmyk = is_jpeg and picture.format == "pillow" and _is_cmyk(picture)
     pixels = picture.layers[0].pixels if cmyk else single_image(picture, kind)
     if pixels.dtype != np.uint8:
         raise ValueError(
@@ -84,7 +87,7 @@ def write(path: Path, picture: Picture, name: Path) -> None:
     if picture.profile:
         options["icc_profile"] = picture.profile
     if picture.exif:
-        options["exif"] = picture.exif
+        options["exif"] = b"Exif\0\0" + picture.exif.removeprefix(b"Exif\0\0")
     if picture.alpha is not None:
         if is_jpeg:
             raise ValueError("JPEG does not hold transparency; expected a PNG, WebP or TIFF file")
@@ -102,37 +105,9 @@ def write(path: Path, picture: Picture, name: Path) -> None:
     path.write_bytes(data.getbuffer())
 
 
-def upright(picture: Picture) -> Picture:
-    """The picture as it is to be seen: turned as its EXIF data say."""
-    if not picture.exif or len(picture.layers) != 1 or picture.layers[0].axes not in ("YX", "YXC"):
-        return picture
-    exif = Image.Exif()
-    exif.load(picture.exif)
-    turn = exif.get(_ORIENTATION, 1)
-    if turn not in range(2, 9):
-        return picture
-
-    def turned(pixels: Pixels) -> Pixels:
-        if turn in (2, 3):
-            pixels = pixels[:, ::-1]
-        if turn in (3, 4):
-            pixels = pixels[::-1]
-        if turn >= 5:
-            pixels = pixels.swapaxes(0, 1)
-            if turn in (6, 7):
-                pixels = pixels[:, ::-1]
-            if turn in (7, 8):
-                pixels = pixels[::-1]
-        return pixels
-
-    exif[_ORIENTATION] = 1
+def _is_cmyk(picture: Picture) -> bool:
     layer = picture.layers[0]
-    return replace(
-        picture,
-        layers=[replace(layer, pixels=turned(layer.pixels))],
-        alpha=None if picture.alpha is None else turned(picture.alpha),
-        exif=exif.tobytes(),
-    )
+    return layer.axes == "YXC" and layer.pixels.shape[-1] == 4
 
 
 def _subsampling(image: Image.Image) -> int:

@@ -13,10 +13,12 @@ import imagecodecs
 import numpy as np
 
 from . import Layer, Picture, Pixels, refuse_too_large
+from .seen import turn_of
 
 NAME = "PNG"
-SUFFIXES = (".png",)
 
+_LARGEST_PROFILE = 2**24
+_PIXELS = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _KEPT = (b"gAMA", b"cHRM", b"iCCP", b"sRGB", b"cICP", b"pHYs", b"tIME", b"tEXt", b"zTXt", b"iTXt", b"eXIf")  # fmt: skip
 
@@ -37,9 +39,17 @@ def read(path: Path, axes: str | None) -> Picture:
         raise ValueError("the file is an animation; expected a single image")
     if depth == 1 and colour == 0:
         raise ValueError("its pixels are black or white; expected shades")
-    pixels = imagecodecs.png_decode(data)
+    # Only what makes up the pixels: libpng would complain about other chunks on the terminal.
+    pixels = imagecodecs.png_decode(
+        _SIGNATURE + b"".join(_written(c) for c in chunks if c[0] in _PIXELS)
+    )
     kept = [(kind, chunk) for kind, chunk in chunks if kind in _KEPT]
+    if colour != 3:
+        kept += [(kind, chunk) for kind, chunk in chunks if kind == b"bKGD"]
     named = dict(kept)
+    notes = ["the palette was turned into colours"] if colour == 3 else []
+    if depth < 8 and colour != 3:
+        notes.append(f"{depth} bits became 8")
     alpha = None
     if pixels.ndim == 3 and pixels.shape[2] in (2, 4):
         pixels, alpha = pixels[..., :-1], pixels[..., -1]
@@ -51,8 +61,9 @@ def read(path: Path, axes: str | None) -> Picture:
         alpha=alpha,
         profile=_profile(named[b"iCCP"]) if b"iCCP" in named else None,
         exif=named.get(b"eXIf"),
+        turn=turn_of(named.get(b"eXIf")),
         origin=kept,
-        notes=["the palette was turned into colours"] if colour == 3 else [],
+        notes=notes,
     )
 
 
@@ -70,8 +81,7 @@ def write(path: Path, picture: Picture, name: Path) -> None:
     with open(path, "wb") as file:
         file.write(data[:start])
         for kind, chunk in kept:
-            file.write(struct.pack(">I", len(chunk)) + kind + chunk)
-            file.write(struct.pack(">I", zlib.crc32(kind + chunk)))
+            file.write(_written((kind, chunk)))
         file.write(data[start:])
 
 
@@ -84,6 +94,7 @@ def single_image(picture: Picture, name: str) -> Pixels:
     pixels: Pixels = layer.pixels.transpose(order)
     if pixels.ndim == 3 and pixels.shape[2] not in (1, 3):
         raise ValueError(f"{name} does not hold {pixels.shape[2]} channels; expected a TIFF file")
+    pixels = pixels.astype(pixels.dtype.newbyteorder("="), copy=False)
     return pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels
 
 
@@ -106,10 +117,15 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         at += 12 + length
 
 
+def _written(chunk: tuple[bytes, bytes]) -> bytes:
+    kind, body = chunk
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
 def _profile(chunk: bytes) -> bytes | None:
     _, _, rest = chunk.partition(b"\0")
     try:
-        return zlib.decompress(rest[1:])
+        return zlib.decompressobj().decompress(rest[1:], _LARGEST_PROFILE)
     except zlib.error:
         return None
 

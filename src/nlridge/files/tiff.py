@@ -1,6 +1,11 @@
 """TIFF, by tifffile: integers and floats, stacks of pages, ImageJ and OME; pages are written one by one, with
 their tags and compression."""
 
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +15,6 @@ import tifffile
 from . import Layer, Picture, Pixels, refuse_too_large
 
 NAME = "TIFF"
-SUFFIXES = (".tif", ".tiff")
 
 # Tags that tifffile writes by itself, or that point to something that is not copied.
 _MANAGED = {
@@ -49,29 +53,38 @@ def read(path: Path, axes: str | None) -> Picture:
     with tifffile.TiffFile(path) as file:
         if not file.series:
             raise ValueError("it holds no image")
+        _refuse_cut_off(file)
         layers, pages, alphas = [], [], []
         for series in file.series:
             first = series.keyframe
             refuse_too_large(first.imagelength, first.imagewidth, first.samplesperpixel, size)
             _refuse(file, series)
-            pixels, names = series.asarray(), series.axes
+            with _complaints() as complaints:
+                pixels, names = series.asarray(), series.axes
+            if complaints:
+                raise ValueError(f"the file is damaged: {complaints[0]}")
             found = [page.aspage() for page in series.pages]
             if len(found) * np.prod(found[0].shape) != pixels.size:
                 raise ValueError("its pages are laid out in a way that is not known")
             pages.append([_page(page, pixels.dtype, notes) for page in found])
             pixels, names, alpha = _without_alpha(pixels, names, found[0])
-            layers.append(Layer(pixels, axes if axes and len(axes) == pixels.ndim else names))
+            layers.append(Layer(pixels, _named(names, axes)))
             alphas.append(alpha)
         origin = _Origin(
             file.is_bigtiff, file.byteorder, path.name, pages, alphas, [s.axes for s in file.series]
         )
-        profile = file.pages.first.iccprofile
+        first = file.pages.first
+        profile = first.iccprofile
+        turn = int(first.tags[274].value) if 274 in first.tags else 1
+        negative = first.photometric == tifffile.PHOTOMETRIC.MINISWHITE
     single = len(layers) == 1 and alphas[0] is not None and alphas[0].ndim == 3
     return Picture(
         format="tiff",
         layers=layers,
         alpha=alphas[0][..., 0] if single and alphas[0] is not None else None,
         profile=profile,
+        turn=turn if turn in range(1, 9) else 1,
+        negative=negative,
         origin=origin,
         notes=list(notes),
     )
@@ -96,9 +109,8 @@ def write(path: Path, picture: Picture, name: Path) -> None:
                 options = dict(page.options)
                 if "description" in options:
                     # An OME file says which file its pixels are in: this one.
-                    text = options["description"]
-                    text = text.replace(f'FileName="{origin.name}"', f'FileName="{name.name}"')
-                    options["description"] = text.encode()
+                    old, new = (f'FileName="{n}"'.encode() for n in (origin.name, name.name))
+                    options["description"] = options["description"].replace(old, new)
                 file.write(np.ascontiguousarray(data), metadata=None, contiguous=False, **options)
 
 
@@ -113,6 +125,8 @@ def _write_new(path: Path, picture: Picture) -> None:
                 options: dict[str, Any] = {"photometric": "minisblack"}
                 if "C" in layer.axes and frame.shape[-1] == 3:
                     options = {"photometric": "rgb"}
+                elif "C" in layer.axes and frame.shape[-1] == 4 and picture.format == "pillow":
+                    options = {"photometric": "separated"}  # CMYK
                 elif "C" in layer.axes:
                     options = {"photometric": "minisblack", "planarconfig": "contig"}
                 if picture.alpha is not None:
@@ -153,8 +167,8 @@ def _page(page: Any, dtype: np.dtype[Any], notes: dict[str, None]) -> _Page:
     if int(compression) not in _LOSSLESS:
         notes[f"compression {compression.name} was replaced by one without loss"] = None
         compression, predictor = tifffile.COMPRESSION.ADOBE_DEFLATE, 1
-    if photometric == tifffile.PHOTOMETRIC.YCBCR:
-        photometric = tifffile.PHOTOMETRIC.RGB
+        if photometric == tifffile.PHOTOMETRIC.YCBCR:  # the decoder of JPEG has turned it into that
+            photometric = tifffile.PHOTOMETRIC.RGB
     if page.bitspersample not in (8, 16, 32, 64):
         notes[f"{page.bitspersample} bits became {8 * dtype.itemsize}"] = None
     for code, what in _POINTERS.items():
@@ -167,9 +181,9 @@ def _page(page: Any, dtype: np.dtype[Any], notes: dict[str, None]) -> _Page:
         "planarconfig": page.planarconfig if page.samplesperpixel > 1 else None,
         "extrasamples": page.extrasamples or None,
         "subfiletype": int(page.subfiletype) or None,
-        "description": page.tags[270].value if 270 in page.tags else None,
-        "software": page.tags[305].value if 305 in page.tags else False,
-        "datetime": page.tags[306].value if 306 in page.tags else None,
+        "description": _description(page),
+        "software": _text(page, 305) or False,
+        "datetime": _date(page, notes),
         "iccprofile": page.iccprofile,
         "colormap": page.colormap,
         "extratags": [
@@ -188,8 +202,81 @@ def _page(page: Any, dtype: np.dtype[Any], notes: dict[str, None]) -> _Page:
     return _Page({key: value for key, value in options.items() if value is not None}, page.shape)
 
 
+def _text(page: Any, code: int) -> bytes | None:
+    value = page.tags[code].value if code in page.tags else None
+    return value.encode() if isinstance(value, str) else value if isinstance(value, bytes) else None
+
+
+def _description(page: Any) -> bytes | None:
+    """The description; that of tifffile itself without the shape, since pages are written one by one."""
+    text = _text(page, 270)
+    if text is None or not text.startswith(b'{"shape":'):
+        return text
+    try:
+        about = json.loads(text)
+    except ValueError:
+        return text
+    del about["shape"]
+    return json.dumps(about).encode() if about else None
+
+
+def _date(page: Any, notes: dict[str, None]) -> str | None:
+    if 306 not in page.tags:
+        return None
+    value = str(page.tags[306].value)
+    try:
+        datetime.strptime(value, "%Y:%m:%d %H:%M:%S")
+    except ValueError:
+        notes["a date that is not written as TIFF wants it was left out"] = None
+        return None
+    return value
+
+
+def _named(names: str, axes: str | None) -> str:
+    """The axes of the file, or those that were named where the file does not know."""
+    if axes is None or not set(names) <= set("YXQI") or len(axes) != len(names):
+        return names
+    same = all(axes.index(axis) == names.index(axis) for axis in "YX")
+    return axes if same else names
+
+
+def _refuse_cut_off(file: Any) -> None:
+    """ImageJ says how many images there are: a file that was cut off has fewer."""
+    said = (file.imagej_metadata or {}).get("images", 1) if file.is_imagej else 1
+    there = sum(
+        int(np.prod([n for a, n in zip(s.axes, s.shape, strict=True) if a not in "YXS"]))
+        for s in file.series
+    )
+    if there < said:
+        raise ValueError(f"the file is damaged: it holds {there} of {said} images")
+
+
+@contextmanager
+def _complaints() -> Iterator[list[str]]:
+    """What tifffile has to say while it decodes: it fills in what is not there."""
+    found: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            found.append(" ".join(record.getMessage().split()))
+
+    logger, listener = logging.getLogger("tifffile"), Listener(logging.WARNING)
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    logger.addHandler(listener)
+    propagate, logger.propagate = logger.propagate, False
+    try:
+        yield found
+    finally:
+        logger.removeHandler(listener)
+        logger.propagate = propagate
+        logger.setLevel(level)
+
+
 def _value(page: Any, tag: Any) -> Any:
     """The value of a tag; as it is in the file where tifffile has made something of it (ImageJ's labels)."""
+    if isinstance(tag.value, str):
+        return tag.value.encode()
     if not isinstance(tag.value, dict):
         return tag.value
     page.parent.filehandle.seek(tag.valueoffset)
