@@ -253,6 +253,8 @@ def test_an_error_in_a_progress_function_stops_the_work():
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for another process")
 def test_ctrl_c_stops_within_a_second():
     program = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have switched off
 import numpy as np, nlridge
 image = np.random.default_rng(0).normal(0, 50, (3000, 3000))
 try:

@@ -369,11 +369,12 @@ def test_thirty_files_of_which_three_are_bad(tmp_path, capsys):
     assert "27 of 30 files done" in said.out
 
 
-def started(*words, **options):
-    command = [sys.executable, "-m", "nlridge", "denoise", *map(str, words)]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
-    )
+def started(*words):
+    """The command line in a process that heeds Ctrl-C, which a shell may have switched off for this one."""
+    program = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    program += "from nlridge.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "denoise", *map(str, words)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for another process")
