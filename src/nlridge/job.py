@@ -112,7 +112,9 @@ class Job:
             for channel, stabilised in zip(planes.channels, planes.back(image), strict=True):
                 for rows in _bands(stabilised):
                     values = np.divide(stabilised[rows], self.scales[channel], dtype=np.float64)
-                    values = np.clip(self.noise.restore(values), limits.min, limits.max)
+                    values = self.noise.restore(values)
+                    if limits.bits == 16:  # a result may be a little larger than all that went in
+                        values = np.clip(values, limits.min, limits.max)
                     if self.missing is not None:
                         gone = self.missing[channel, rows]
                         values = np.where(gone, self.pixels[channel, rows], values)
@@ -147,7 +149,9 @@ def decided(
         chosen = recipe(method, _rms(found.typical[noisy]) if noisy.any() else 1.0, spread)
     else:
         chosen = method
-    sample = noise.stabilise(_sample(pixels, missing))
+    sample = np.zeros((len(pixels), 1))
+    if np.count_nonzero(noisy) > 1:
+        sample = noise.stabilise(_sample(pixels, missing))
     return Job(
         pixels,
         missing,

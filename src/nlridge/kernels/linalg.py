@@ -55,6 +55,13 @@ def mean_shift(X, k, row, rows, u, U):
     """
     first = load(X, k)
     s = t = splat(np.float32(0))
+    if U == np.float32(rows):  # all weights are one
+        for j in range(0, rows - 1, 2):
+            s = s + (load(X, j * row + k) - first)
+            t = t + (load(X, (j + 1) * row + k) - first)
+        if rows % 2 == 1:
+            s = s + (load(X, (rows - 1) * row + k) - first)
+        return (s + t) * splat(1 / U)
     for j in range(0, rows - 1, 2):
         s = fma(splat(u[j] * u[j]), load(X, j * row + k) - first, s)
         t = fma(splat(u[j + 1] * u[j + 1]), load(X, (j + 1) * row + k) - first, t)
