@@ -255,9 +255,8 @@ def _centred(pixels, mean, X, u, U, n, m):
         store(mean, k, first + shift)
         for j in range(0, side, LANES):
             transpose_difference(pixels, k * side + j, side, X, j * size + k, size, first, shift)
-    start = (
-        side - LANES if U == np.float32(m) else 0
-    )  # only the padding is to be multiplied, by zero
+    # Where all u are one, only the padding is to be multiplied, by zero.
+    start = side - LANES if np.float32(m) == U else 0
     for k in range(size):
         for j in range(start, side, LANES):
             store(pixels, k * side + j, load(pixels, k * side + j) * load(u, j))

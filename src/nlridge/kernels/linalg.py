@@ -55,7 +55,7 @@ def mean_shift(X, k, row, rows, u, U):
     """
     first = load(X, k)
     s = t = splat(np.float32(0))
-    if U == np.float32(rows):  # all weights are one
+    if np.float32(rows) == U:  # all weights are one
         for j in range(0, rows - 1, 2):
             s = s + (load(X, j * row + k) - first)
             t = t + (load(X, (j + 1) * row + k) - first)
