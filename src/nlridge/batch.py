@@ -1,6 +1,7 @@
 """Many files: which, where to, and each of them cleaned by itself."""
 
 import glob
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -122,6 +123,8 @@ def targets(given: Sequence[Source], output: str | None, format: str | None) -> 
             return [path]
     if output is not None and Path(output).suffix.lower() in SUFFIXES and not Path(output).is_dir():
         raise ValueError(f"output is {output}; expected a folder for {len(given)} inputs")
+    if output is not None:
+        _expect_folder(Path(output))
     found = []
     for source in given:
         stem, ending = _stem(source.path)
@@ -133,6 +136,17 @@ def targets(given: Sequence[Source], output: str | None, format: str | None) -> 
         else:
             found.append(Path(output) / source.path.relative_to(source.folder).with_name(name))
     return found
+
+
+def _expect_folder(path: Path) -> None:
+    """A folder that results can be written to, or that can be made."""
+    there = path
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        raise ValueError(f"output is {path}, but {there} is a file; expected a folder")
+    if not os.access(there, os.W_OK):
+        raise ValueError(f"output is {path}; expected a folder that may be written to")
 
 
 def _stem(path: Path) -> tuple[str, str]:
