@@ -399,6 +399,19 @@ def test_bad_pixels_in_a_map_are_found_anew(method, claimed):
     assert psnr(result[bad], clean[bad]) > 24  # of 2 dB that they had
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_bad_pixels_in_a_map_for_colours(shared):
+    clean = photograph()
+    bad = np.random.default_rng(1).random(clean.shape[:2]) < 0.02
+    sigma = np.where(bad, 200.0, 10.0)
+    noisy = with_noise(clean, sigma[..., None])
+    given = sigma if shared else np.repeat(sigma[..., None], 3, axis=-1)
+    result = denoise(noisy, given, channel_axis=-1, data_range=255)
+    without = denoise(noisy, 10, mask=bad, channel_axis=-1, data_range=255)
+    np.testing.assert_allclose(result[~bad], without[~bad], atol=0.5)
+    assert psnr(result[bad], clean[bad]) > 24
+
+
 def test_a_noisy_region_is_denoised_and_not_made_up():
     clean = photograph()[..., 1]
     sigma = np.full(clean.shape, 3.0)

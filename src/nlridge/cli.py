@@ -129,12 +129,7 @@ def _denoise(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         default="auto",
         help="find out the noise, and whether it grows with the signal (auto), or take that as settled",
     )
-    found.add_argument(
-        "--method",
-        choices=_METHODS,
-        default="standard",
-        help="see 'nlridge methods' (default: %(default)s)",
-    )
+    _method(found)
     found.add_argument(
         "--strength", type=float, default=1.0, help="remove a little less or more (default: 1)"
     )
@@ -189,14 +184,18 @@ def _demo(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         help="standard deviation of the noise, in the image's units (default: 25 for the sample; found "
         "out for your own)",
     )
+    _method(found)
+    found.add_argument(
+        "--output", default="demo.png", help="the side-by-side picture (default: %(default)s)"
+    )
+
+
+def _method(found: argparse.ArgumentParser) -> None:
     found.add_argument(
         "--method",
         choices=_METHODS,
         default="standard",
         help="see 'nlridge methods' (default: %(default)s)",
-    )
-    found.add_argument(
-        "--output", default="demo.png", help="the side-by-side picture (default: %(default)s)"
     )
 
 

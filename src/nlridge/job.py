@@ -51,12 +51,12 @@ class Job:
 
     def run(self, workers: int, tick: Callable[[], None]) -> Iterator[Sequence[Image]]:
         """The pilot and the result, in planes of the stabilised and scaled image."""
-        noisy = self._noisy()
+        filled = self._filled()
+        noisy = self._noisy(filled)
         levels = self.levels.all * (
             self.scales[:, None, None] if len(self.levels.all) > 1 else self.scales.max()
         )
         variances = np.square(levels).astype(np.float32)
-        filled = _together(self.missing, self.levels.lost)
         run = partial(cpu.step, workers=workers, tick=tick)
         together = []
         for planes in self.planes:
@@ -72,7 +72,14 @@ class Job:
             )
         return zip(*together, strict=True)
 
-    def _noisy(self) -> Image:
+    def _filled(self) -> Mask | None:
+        """Pixels that are found anew: those that are not there, and those that are hardly more than noise."""
+        masks = [mask for mask in (self.missing, self.levels.lost) if mask is not None]
+        if not masks:
+            return None
+        return np.broadcast_to(np.logical_or.reduce(np.broadcast_arrays(*masks)), self.pixels.shape)
+
+    def _noisy(self, filled: Mask | None) -> Image:
         """The stabilised and scaled image, without gaps."""
         noisy = np.zeros(self.pixels.shape, np.float32)
         for channel in sorted(c for planes in self.planes for c in planes.channels):
@@ -85,7 +92,6 @@ class Job:
                 np.multiply(
                     stable, scale, out=noisy[channel, rows], dtype=np.float64, casting="unsafe"
                 )
-            filled = _together(self.missing, self.levels.lost)
             if filled is not None and filled[channel].any():
                 noisy[channel] = fill(noisy[channel], filled[channel])
             largest = float(max(abs(noisy[channel].max()), abs(noisy[channel].min())))
@@ -170,13 +176,6 @@ def _powers_of_two(levels: Array) -> Array:
 def _rms(values: Array) -> float:
     largest = float(values.max())
     return largest * math.sqrt(float(np.mean((values / largest) ** 2))) if largest > 0 else 0.0
-
-
-def _together(missing: Mask | None, lost: Mask | None) -> Mask | None:
-    """Pixels that are filled in: those that are not there, and those that are hardly more than noise."""
-    if missing is None or lost is None:
-        return lost if missing is None else missing
-    return missing | lost
 
 
 def _renewed(planes: Planes, noisy: Image, filled: Mask, pilot: Image) -> Image:
