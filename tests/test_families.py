@@ -10,12 +10,15 @@ from groups import group, run_kernel, uneven
 from nlridge.families.bayes import bayes
 from nlridge.families.bm3d import bm3d, dct, haar
 from nlridge.families.ridge import ridge
+from nlridge.families.two_sided import two_sided
 
 SIZES = [(1, 1), (4, 9), (9, 5), (49, 18), (25, 60), (49, 80), (64, 16), (100, 33), (81, 120)]
 
 FAMILIES = {
     "ridge": ridge(),
     "ridge, low rank": ridge(tolerance=1.0),
+    "two-sided": two_sided(),
+    "two-sided, penalty 1": two_sided(penalty=1.0),
     "bayes": bayes(),
     "bayes, noisier": bayes(noisier=0.5),
     "bm3d": bm3d(),

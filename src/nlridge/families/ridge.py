@@ -160,14 +160,19 @@ def refine_low_rank(Y: Array, X: Array, variance: Variance, tolerance: float) ->
 
 
 def _combine(Y: Array, theta: Array, variance: Variance) -> Estimate:
-    """YΘ, and the weight of each patch: one over the variance that is left in its pixels, Θ_j'NΘ_j / n.
+    """YΘ, and the weight of each patch."""
+    return Y @ theta, weights_of(theta, variance, Y.shape)
+
+
+def weights_of(theta: Array, variance: Variance, shape: tuple[int, ...]) -> Array:
+    """One over the variance that is left in the pixels of each patch, Θ_j'NΘ_j / n.
 
     That is held between the variances of the best mean of all patches and of the patch itself.
     """
-    D = noise_in_patches(variance, Y.shape)
+    D = noise_in_patches(variance, shape)
     left = np.sum(theta**2 * D[..., None], axis=-2)
     least = 1 / np.sum(1 / D, axis=-1, keepdims=True)
-    return Y @ theta, Y.shape[-2] / np.clip(left, least, D)
+    return shape[-2] / np.clip(left, least, D)
 
 
 # The kernels.

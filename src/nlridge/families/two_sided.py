@@ -1,0 +1,137 @@
+"""The two-sided family: patches are combined, and so are pixels, f(Y) = A Y B with one inverse for both.
+
+NL-Ridge combines patches (a matrix on the right), NL-Bayes pixels (one on the left).  In its dual form the
+ridge regression of the pilot on itself has the very matrix of NL-Bayes in it, so that both come for the
+price of one.  Made for rounds (see `framework`): on noise that is partly gone already, not much is lost by
+combining twice.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from ..kernels.compile import kernel, part
+from ..kernels.linalg import (
+    ONE,
+    ZERO,
+    gram,
+    invert,
+    mean_shift,
+    ones,
+    padded,
+    panels,
+    product,
+)
+from ..kernels.simd import LANES, fma, load, splat, store, total
+from ..kernels.variances import patch_scales
+from . import Array, Estimate, Estimator, Family, Variance, expect_not_negative
+from .ridge import noise_in_patches, ridge, weights_of
+
+
+def two_sided(*, noisier: float = 0.2, penalty: float = 0.4) -> Family:
+    """The two-sided family.
+
+    Parameters
+    ----------
+    noisier
+        As for `ridge`, whose step 1 is the first of this family too.
+    penalty
+        The ridge penalty, as a multiple κ of the noise in a patch: less than 1, since what the one side
+        leaves of the noise, the other removes.
+    """
+    expect_not_negative("penalty", penalty)
+    first = ridge(noisier=noisier).pilot
+    second = Estimator(partial(refine, penalty=penalty), two_sided_kernel, lambda n, m: (penalty,))
+    return Family("two-sided", first, second, stacks_planes=True)
+
+
+# The formula.
+
+
+def both_sides(X: Array, variance: Variance, penalty: float) -> tuple[Array, Array, Array]:
+    """The matrices L and R, and the weights w of a mean patch: the estimate is L (Y - Yw1') R + Yw1'.
+
+    In units of the noise, X̃ = (X - Xw1') N^(-1/2) with w ~ N⁻¹1, so that X̃ is centred, and
+    A = X̃X̃' + κ I: L = X̃X̃'A⁻¹ = I - κ A⁻¹, and R = N^(-1/2) X̃'A⁻¹X̃ N^(1/2).  With κ = 1 and L = I
+    that is the ridge regression around the mean patch.
+    """
+    u = 1 / np.sqrt(noise_in_patches(variance, X.shape))[..., None]
+    w = u**2 / (u.mT @ u)
+    scaled = (X - X @ w) * u.mT
+    identity = np.eye(X.shape[-2])
+    inverse = np.linalg.inv(scaled @ scaled.mT + penalty * identity)
+    return identity - penalty * inverse, u * (scaled.mT @ inverse @ scaled) / u.mT, w
+
+
+def refine(Y: Array, X: Array, variance: Variance, penalty: float) -> Estimate:
+    """Step 2: both sides from the pilot X.  The weight of a patch is that of R alone, which is better than to
+    count L as well."""
+    left, right, w = both_sides(X, variance, penalty)
+    mean = Y @ w
+    return mean + left @ (Y - mean) @ right, weights_of(right + w, variance, Y.shape)
+
+
+# The kernel.
+
+
+@kernel
+def two_sided_kernel(Y, X, denoised, weights, n, m, variance, parameters):
+    """For patches that are first multiplied by u_j, which makes their noise the same, D = κ n σ² in place of κ.
+
+    In memory all matrices of patches are transposed.  With G = A⁻¹X̃, |R_j|² = x̃_j'g_j - D |g_j|² + u_j²/U.
+    """
+    side, size = padded(m), padded(n)
+    u = np.empty(side, np.float32)
+    typical, U = patch_scales(u, variance, n, m)
+    D = parameters[0] * np.float32(n) * typical
+    inside = ones(n)
+    x, mean = np.empty(side * size, np.float32), np.empty(size, np.float32)
+    _centred(x, mean, X, u, U, inside, n, m)
+    inverse = np.empty(size * size, np.float32)
+    gram(inverse, x, size, m)
+    for i in range(n):
+        inverse[i * size + i] += D
+    for i in range(n, size):
+        inverse[i * size + i] = 1
+    invert(inverse, size)
+
+    G = np.empty(side * size, np.float32)
+    product(G, ZERO, size, x, ZERO, size, ONE, inverse, ZERO, size, panels(m), size, n)
+    for j in range(m):
+        s = t = splat(np.float32(0))
+        for o in range(j * size, (j + 1) * size, LANES):
+            g = load(G, o)
+            s, t = fma(load(x, o), g, s), fma(g, g, t)
+        norm = total(s) - D * total(t) + u[j] * u[j] / U
+        weights[j] = u[j] * u[j] / (min(max(norm, u[j] * u[j] / U), np.float32(1)) * typical)
+
+    y = np.empty(side * size, np.float32)
+    _centred(y, mean, Y, u, U, inside, n, m)
+    C = np.empty(size * size, np.float32)  # (ỸX̃')'
+    product(C, ZERO, size, x, ZERO, ONE, size, y, ZERO, size, size, size, m)
+    L = x  # no longer needed: C with the left factor, (I - D A⁻¹) ỸX̃'
+    if size * size > side * size:
+        L = np.empty(size * size, np.float32)
+    product(L, ZERO, size, C, ZERO, size, ONE, inverse, ZERO, size, size, size, n)
+    for o in range(0, size * size, LANES):
+        store(L, o, fma(splat(-D), load(L, o), load(C, o)))
+    product(denoised, ZERO, size, G, ZERO, size, ONE, L, ZERO, size, panels(m), size, n)
+    for j in range(m):
+        unit = splat(1 / u[j])
+        for k in range(0, size, LANES):
+            o = j * size + k
+            store(denoised, o, fma(unit, load(denoised, o), load(mean, k)))
+
+
+@part
+def _centred(rows, mean, Y, u, U, inside, n, m):
+    """mean = that of the patches, with weights u²; rows = the patches less their mean, times u."""
+    size = padded(n)
+    for k in range(0, size, LANES):
+        middle = load(Y, k) + mean_shift(Y, k, size, m, u, U)
+        store(mean, k, middle)
+        for j in range(m):
+            o = j * size + k
+            store(rows, o, (load(Y, o) - middle) * (load(inside, k) * splat(u[j])))
+    for o in range(m * size, panels(m) * size, LANES):
+        store(rows, o, splat(np.float32(0)))
