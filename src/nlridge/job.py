@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .channels import Image, Planes, planes_of, taken
 from .engines import cpu
-from .framework import two_steps
+from .framework import denoised
 from .levels import Levels, trusted
 from .missing import fill
 from .noise import Noise
@@ -66,9 +66,7 @@ class Job:
                 known = taken(noisy, planes.channels)
                 renewed = partial(_renewed, planes, known, filled[planes.channels])
             together.append(
-                two_steps(
-                    image, variance, self.recipe, run, strength=self.strength, renewed=renewed
-                )
+                denoised(image, variance, self.recipe, run, strength=self.strength, renewed=renewed)
             )
         return zip(*together, strict=True)
 

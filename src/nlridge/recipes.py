@@ -74,6 +74,44 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Rounds:
+    """How often the second step is done, and how much of the noise it leaves each time.
+
+    Parameters
+    ----------
+    count : int
+        The number of rounds.
+    start : float
+        The share of the noise that rounds leave in: less and less of it, and none in the last.
+    blend : float
+        Similar patches are sought in the result of the round before (1), in the image that it left some noise
+        in (0), or in a mixture of both.
+    """
+
+    count: int = 1
+    start: float = 0.0
+    blend: float = 1.0
+
+
+@dataclass(frozen=True)
+class Coarse:
+    """The help of an image of half the size.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        What that image is denoised by.
+    pilot_level, result_level : int
+        What is taken from it, for the pilot and for the result: all (1), or only what is left of it at half
+        its size (2), a quarter (3) and so on.
+    """
+
+    recipe: "Recipe"
+    pilot_level: int = 1
+    result_level: int = 3
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A whole algorithm for one noise level: a family of local denoisers and the settings of both steps.
 
@@ -86,6 +124,8 @@ class Recipe:
     family: Family
     first: Step
     second: Step | None = None
+    rounds: Rounds = Rounds()
+    coarse: Coarse | None = None
 
     def __post_init__(self) -> None:
         if self.second is not None and self.family.refine is None:
@@ -96,7 +136,11 @@ class Recipe:
     def within(self, shape: tuple[int, int]) -> "Recipe":
         """This recipe for an image of the given shape."""
         second = None if self.second is None else self.second.within(shape)
-        return replace(self, first=self.first.within(shape), second=second)
+        coarse = self.coarse
+        if coarse is not None:
+            height, width = (-(-length // 2) for length in shape)
+            coarse = replace(coarse, recipe=coarse.recipe.within((height, width)))
+        return replace(self, first=self.first.within(shape), second=second, coarse=coarse)
 
 
 def recipe(name: str, sigma: float, data_range: float = 255.0) -> Recipe:

@@ -13,19 +13,27 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from numba import types
 
 from ..families import Estimate, Estimator
-from ..kernels.compile import compiled, kernel
+from ..kernels.compile import compiled, kernel, part
 from ..kernels.linalg import ones, padded
-from ..kernels.simd import LANES
-from ..patches.groups import aggregate, aggregate_all, gather, gather_all, normalise
+from ..kernels.simd import LANES, fma, load, splat, store
+from ..patches.groups import (
+    aggregate,
+    aggregate_all,
+    aggregate_weights,
+    gather,
+    gather_all,
+    normalise,
+)
 from ..patches.matching import FAR, distances, nearest
 from ..recipes import Step
+from ..rounds import Partly
 
 Image = npt.NDArray[np.float32]
 Positions = npt.NDArray[np.intp]
@@ -39,7 +47,8 @@ ESTIMATE = types.void(_FLOATS, _FLOATS, _FLOATS, _FLOATS, _INDEX, _INDEX, _FLOAT
 """The signature of a family's kernel: Y, X, denoised, weights, n, m, variance, parameters."""
 _DENOISE_GROUPS = types.void(
     types.FunctionType(ESTIMATE), _FLOATS, _INDICES, _FLOATS, _FLOATS, types.boolean, _FLOATS, _INDEX,
-    _FLOATS, _FLOATS, _INDEX, _INDEX, _INDEX, _INDICES, _INDEX, _INDICES, _INDEX, _INDEX,
+    _FLOATS, types.float32, _FLOATS, _FLOATS, _FLOATS, _INDEX, _INDEX, _INDEX, _INDICES, _INDEX, _INDICES,
+    _INDEX, _INDEX,
 )  # fmt: skip
 
 
@@ -79,6 +88,19 @@ class Window(NamedTuple):
         return (slice(None), *here), (slice(None), slice(y0, y1), slice(x0, x1))
 
 
+Sums: TypeAlias = tuple[Window, Image, Image, Image]
+
+
+class _Images(NamedTuple):
+    """What a step reads."""
+
+    noisy: Image
+    guide: Image
+    similar: Image
+    variance: float | Image
+    partly: Partly | None
+
+
 class Band(NamedTuple):
     """Planes that share one Θ: their patches are stacked in the columns of a group."""
 
@@ -94,36 +116,41 @@ def step(
     settings: Step,
     variance: float | Image,
     *,
+    similar: Image,
     bands: Sequence[range],
-    matched: int,
+    partly: Partly | None = None,
     workers: int,
     tick: Callable[[], None],
-) -> Image:
-    """Match on the guide, denoise the groups, and average them back into an image.
+) -> tuple[Image, Image]:
+    """Match on `similar`, denoise the groups, and average them back into an image.
 
     `variance` is that of the noise: a number, or a plane for all planes, or one for each.  `bands` says
-    which planes share one Θ; the first `matched` planes of the guide are compared.  `tick` is called
-    from the calling thread after each block.
+    which planes share one Θ.  `tick` is called from the calling thread after each block.  Gives the
+    result, and the same with some of the noise left in it if `partly` says so.
     """
     total = np.zeros_like(noisy)
+    rest = np.zeros_like(noisy if partly is not None and partly.keep > 0 else noisy[:0])
     weight = np.zeros((len(bands), *noisy.shape[1:]), np.float32)
     found = [
         _band(planes, estimator, noisy.shape[1:], settings, first=k == 0)
         for k, planes in enumerate(bands)
     ]
-    denoise = partial(_denoise_block, noisy, guide, variance, found, matched, settings)
-    for window, part, corners in _in_order(
-        denoise, list(blocks(noisy.shape[1:], settings)), workers
-    ):
-        window.add(part, total)
-        window.add(corners, weight)
+    images = _Images(noisy, guide, similar, variance, partly)
+    denoise = partial(_denoise_block, images, found, settings)
+    for window, *sums in _in_order(denoise, list(blocks(noisy.shape[1:], settings)), workers):
+        for some, image in zip(sums, (total, rest, weight), strict=True):
+            window.add(some, image)
         tick()
     for band, corners in zip(found, weight, strict=True):
         normalise(total[band.planes], corners, settings.patch_size)
+        if len(rest):
+            normalise(rest[band.planes], corners, settings.patch_size)
     # Next to pixels so bright that float32 cannot resolve the noise, the image is left as it is.
-    unresolved = ~np.isfinite(total)
-    total[unresolved] = noisy[unresolved]
-    return total
+    for image in (total, rest):
+        if len(image):
+            unresolved = ~np.isfinite(image)
+            image[unresolved] = noisy[unresolved]
+    return total, rest if len(rest) else total
 
 
 def blocks(shape: tuple[int, int], settings: Step) -> Iterator[Block]:
@@ -141,14 +168,14 @@ def _references(length: int, settings: Step) -> Positions:
 
 
 def _in_order(
-    function: Callable[[Block], tuple[Window, Image, Image]], items: list[Block], workers: int
-) -> Iterator[tuple[Window, Image, Image]]:
+    function: Callable[[Block], Sums], items: list[Block], workers: int
+) -> Iterator[Sums]:
     """function(item) of each item in turn, computed ahead by the workers but never far ahead."""
     if workers == 1 or len(items) == 1:
         yield from map(function, items)
         return
     with ThreadPoolExecutor(min(workers, len(items)), "nlridge") as pool:
-        ahead: deque[Future[tuple[Window, Image, Image]]] = deque()
+        ahead: deque[Future[Sums]] = deque()
         try:
             for item in items:
                 ahead.append(pool.submit(function, item))
@@ -160,16 +187,9 @@ def _in_order(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _denoise_block(
-    noisy: Image,
-    guide: Image,
-    variance: float | Image,
-    bands: Sequence[Band],
-    matched: int,
-    settings: Step,
-    block: Block,
-) -> tuple[Window, Image, Image]:
+def _denoise_block(images: _Images, bands: Sequence[Band], settings: Step, block: Block) -> Sums:
     """The weighted sums of the denoised patches of a block, and the weights at their corners."""
+    noisy, guide, similar, variance, partly = images
     patch, radius = settings.patch_size, settings.window // 2
     ys, xs = block
     top, left = int(ys[0]) - radius, int(xs[0]) - radius
@@ -180,12 +200,16 @@ def _denoise_block(
         width=int(xs[-1]) + patch + radius - left + 2 * LANES,  # kernels work on whole vectors
     )
     y = window.cut(noisy, 0)
-    g = window.cut(guide, FAR)
+    x = window.cut(guide, 0)
+    g = window.cut(similar, FAR)
+    original = window.cut(noisy[:0] if partly is None else partly.original, 0)
+    keep = np.float32(0 if partly is None else partly.keep)
     if isinstance(variance, np.ndarray):
         v = window.cut(variance, 1)
     else:
         v = np.full((1, 1, 1), variance, np.float32)
     total, weight = np.zeros_like(y), np.zeros((len(bands), *y.shape[1:]), np.float32)
+    rest = np.zeros_like(y if keep > 0 else y[:0])
     most = max(band.group_size for band in bands)
     sizes = _group_sizes(block, noisy.shape[1:], settings, most)
     places = np.empty(len(sizes) * most, np.intp)
@@ -194,7 +218,7 @@ def _denoise_block(
         g.reshape(-1),
         window.width,
         plane,
-        matched,
+        len(g),
         ys - top,
         xs - left,
         settings.stride,
@@ -208,11 +232,14 @@ def _denoise_block(
     for band, corners in zip(bands, weight, strict=True):
         band.denoise_groups(
             y[band.planes].reshape(-1),
-            g[band.planes].reshape(-1),
+            x[band.planes].reshape(-1),
             guide is noisy,
             (v if len(v) == 1 else v[band.planes]).reshape(-1),
             0 if len(v) == 1 else plane,
+            original[band.planes].reshape(-1),
+            keep,
             total[band.planes].reshape(-1),
+            rest[band.planes].reshape(-1),
             corners.reshape(-1),
             window.width,
             plane,
@@ -223,7 +250,7 @@ def _denoise_block(
             band.group_size,
             patch,
         )
-    return window, total, weight
+    return window, total, rest, weight
 
 
 def _group_sizes(block: Block, shape: tuple[int, int], settings: Step, most: int) -> Positions:
@@ -303,19 +330,21 @@ def _band(
 
 @kernel
 def _denoise_groups(
-    estimate, parameters, starts, noisy, guide, guide_is_noisy, variance, variance_plane, total, weight,
-    row_length, plane, planes, places, places_row, sizes, group_size, patch,
+    estimate, parameters, starts, noisy, guide, guide_is_noisy, variance, variance_plane, original, keep,
+    total, rest, weight, row_length, plane, planes, places, places_row, sizes, group_size, patch,
 ):  # fmt: skip
     n = planes * patch * patch
     size, most = padded(n), padded(group_size)
     # Zeros, since arithmetic on whole vectors also touches what no pixel is ever written to.
     Y = np.zeros(most * size + LANES, np.float32)
     X = Y if guide_is_noisy else np.zeros(most * size + LANES, np.float32)
-    same_noise = len(variance) == 1
-    V = variance if same_noise else np.zeros(most * size + LANES, np.float32)
+    same_noise, partly = len(variance) == 1, len(original) > 0
+    V = variance.copy() if same_noise else np.zeros(most * size + LANES, np.float32)
+    before = np.zeros(most * size + LANES if partly else 0, np.float32)
     denoised = np.zeros(most * size + LANES, np.float32)
     weights = np.empty(most, np.float32)
     mask = ones(patch)
+    left = np.float32(1)
     for k in range(len(sizes)):
         m = sizes[k]
         here = places[k * places_row : k * places_row + m]
@@ -324,26 +353,65 @@ def _denoise_groups(
             gather(guide, row_length, plane, planes, here, m, patch, X)
         if not same_noise:
             gather(variance, row_length, variance_plane, planes, here, m, patch, V)
+        if partly:
+            gather(original, row_length, plane, planes, here, m, patch, before)
+            left = max(
+                _noise_left(before, Y, variance if same_noise else V, n, m), keep + np.float32(1e-6)
+            )
+            if same_noise:
+                V[0] = left * left * variance[0]
+            else:
+                for o in range(0, m * size, LANES):
+                    store(V, o, splat(left * left) * load(V, o))
         estimate(Y, X, denoised, weights, n, m, V, parameters[starts[m] :])
-        aggregate(denoised, weights, here, m, patch, mask, total, row_length, plane, planes, weight)
+        aggregate_weights(weights, here, m, weight)
+        aggregate(denoised, weights, here, m, patch, mask, total, row_length, plane, planes)
+        if keep > 0:
+            share = splat(keep / left)
+            for o in range(0, m * size, LANES):
+                store(denoised, o, fma(share, load(Y, o) - load(denoised, o), load(denoised, o)))
+            aggregate(denoised, weights, here, m, patch, mask, rest, row_length, plane, planes)
+
+
+@part
+def _noise_left(before, after, variance, n, m):
+    """The share of the noise that is left in a group, from the spread of what was taken from it."""
+    size = padded(n)
+    total = squares = np.float32(0)
+    for j in range(m):
+        for o in range(j * size, j * size + n):
+            taken = before[o] - after[o]
+            if len(variance) > 1:
+                taken /= np.sqrt(variance[o])
+            total += taken
+            squares += taken * taken
+    count = np.float32(n * m)
+    spread = squares / count - (total / count) * (total / count)
+    if len(variance) == 1:
+        spread /= variance[0]
+    return 1 - np.sqrt(max(spread, np.float32(0)))
 
 
 def _denoise_groups_by_formula(
-    formula: Callable[..., Estimate], noisy, guide, guide_is_noisy, variance, variance_plane, total,
-    weight, row_length, plane, planes, places, places_row, sizes, group_size, patch,
+    formula: Callable[..., Estimate], noisy, guide, guide_is_noisy, variance, variance_plane, original,
+    keep, total, rest, weight, row_length, plane, planes, places, places_row, sizes, group_size, patch,
 ) -> None:  # fmt: skip
     """All groups of one size at once, in float64."""
     n = planes * patch * patch
     for m in np.unique(sizes):
         here = places.reshape(-1, places_row)[sizes == m, :m].copy()
-        Y, X = (gather_all(a, row_length, plane, planes, here, patch) for a in (noisy, guide))
-        groups = (group[:, :m, :n].mT.astype(np.float64) for group in (Y, X))
-        if len(variance) == 1:
-            V = float(variance[0])
-        else:
-            V = gather_all(variance, row_length, variance_plane, planes, here, patch)
-            V = V[:, :m, :n].mT.astype(np.float64)
-        estimate, weights = formula(*groups, V)
+
+        def groups(image, distance=plane, here=here, m=m):
+            found = gather_all(image, row_length, distance, planes, here, patch)
+            return found[:, :m, :n].mT.astype(np.float64)
+
+        Y, X = groups(noisy), groups(guide)
+        V = float(variance[0]) if len(variance) == 1 else groups(variance, variance_plane)
+        left = 1.0
+        if len(original):
+            taken = (groups(original) - Y) / np.sqrt(V)
+            left = np.maximum(1 - taken.std(axis=(1, 2), keepdims=True), keep + 1e-6)
+        estimate, weights = formula(Y, X, V * left**2)
         estimate, weights = np.asarray(estimate), np.asarray(weights)
         expected = (len(here), n, m), (len(here), m)
         if (estimate.shape, weights.shape) != expected:
@@ -351,7 +419,15 @@ def _denoise_groups_by_formula(
                 f"the formula gave arrays of shapes {estimate.shape} and {weights.shape}; "
                 f"expected {expected[0]} and {expected[1]}"
             )
-        denoised = np.zeros_like(Y)
-        denoised[:, :m, :n] = estimate.mT
         weights = np.ascontiguousarray(weights, np.float32)
-        aggregate_all(denoised, weights, here, patch, total, row_length, plane, planes, weight)
+        kept = estimate + keep / left * (Y - estimate)
+        for values, sums, corners in (
+            (estimate, total, weight),
+            (kept, rest, np.zeros_like(weight)),
+        ):
+            if len(sums):
+                rows = np.zeros(
+                    (len(here), -(-m // LANES) * LANES, -(-n // LANES) * LANES), np.float32
+                )
+                rows[:, :m, :n] = values.mT
+                aggregate_all(rows, weights, here, patch, sums, row_length, plane, planes, corners)

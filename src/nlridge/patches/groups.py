@@ -34,14 +34,20 @@ def gather(image, image_row, plane, planes, places, m, patch, group):
 
 
 @part
-def aggregate(group, weights, places, m, patch, mask, total, total_row, plane, planes, weight):
-    """Add weights[j] group[j] to `total` at places[j], and weights[j] to `weight` at its corner only.
+def aggregate_weights(weights, places, m, weight):
+    """Add weights[j] to `weight` at the corner places[j] only: `normalise` spreads them over the patch."""
+    for j in range(m):
+        weight[places[j]] += weights[j]
+
+
+@part
+def aggregate(group, weights, places, m, patch, mask, total, total_row, plane, planes):
+    """Add weights[j] group[j] to `total` at places[j].
 
     mask: `ones` of a row of a patch.
     """
     size = padded(planes * patch * patch)
     for j in range(m):
-        weight[places[j]] += weights[j]
         for v in range(0, patch, LANES):
             factor = splat(weights[j]) * load(mask, v)
             for c in range(planes):
@@ -74,9 +80,8 @@ def aggregate_all(groups, weights, places, patch, total, total_row, plane, plane
     mask = ones(patch)
     for k in range(count):
         group[:-LANES] = groups[k].reshape(-1)
-        aggregate(
-            group, weights[k], places[k], m, patch, mask, total, total_row, plane, planes, weight
-        )
+        aggregate(group, weights[k], places[k], m, patch, mask, total, total_row, plane, planes)
+        aggregate_weights(weights[k], places[k], m, weight)
 
 
 @kernel
