@@ -29,6 +29,12 @@ def coarser(image: Image) -> Image:
     return (image / 2).astype(np.float32)
 
 
+def coarser_shape(shape: tuple[int, int]) -> tuple[int, int]:
+    """That of the coarser image."""
+    height, width = shape
+    return -(-height // 2), -(-width // 2)
+
+
 def coarser_variance(variance: float | Image) -> float | Image:
     """That of the noise of the coarser image."""
     if not isinstance(variance, np.ndarray):
