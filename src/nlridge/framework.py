@@ -5,6 +5,7 @@ after it, which have little to do with each other (see `channels`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from .families import Estimator, Family
 from .pyramid import coarser, coarser_shape, coarser_variance, with_coarse
-from .recipes import Recipe, Step
+from .recipes import Recipe, Rounds, Step
 from .rounds import Partly
 
 Image = npt.NDArray[np.float32]
@@ -102,40 +103,37 @@ def two_steps(
         return
     if renewed is not None:
         noisy = renewed(pilot)
-    variance = strength**2 * variance
-    if recipe.rounds.count > 1:
-        yield in_rounds(noisy, pilot, variance, recipe, run)
-        return
-    result, _ = run(
-        noisy, pilot, family.refine, recipe.second, variance, similar=pilot, bands=bands
+    refine = partial(
+        run,
+        estimator=family.refine,
+        settings=recipe.second,
+        variance=strength**2 * variance,
+        bands=bands,
     )
-    yield result
+    if recipe.rounds.count > 1:
+        yield in_rounds(noisy, pilot, recipe.rounds, refine)
+    else:
+        yield refine(noisy, pilot, similar=pilot)[0]
 
 
 def in_rounds(
-    noisy: Image, pilot: Image, variance: float | Image, recipe: Recipe, run: RunStep
+    noisy: Image, pilot: Image, rounds: Rounds, refine: Callable[..., tuple[Image, Image]]
 ) -> Image:
     """The second step, some of the noise at a time.
 
     Each round gives a better guide, and an image with less noise, to the next: patches are combined as in the
-    second step, and then some of the noise that was left in them is left again, until the last round leaves
-    none.  How much was left is found out group by group.
+    second step, and then some of the noise that they had is left in them, until the last round leaves none.
+    How much they had is found out group by group.
     """
-    assert recipe.family.refine is not None and recipe.second is not None
-    bands, rounds = bands_of(len(noisy), recipe.family), recipe.rounds
     result, partly = pilot, noisy
     groups: dict[Any, Any] = {}
     for k in range(rounds.count):
         if k % 2 == 0:  # groups hardly change from one round to the next
             groups = {}
-        result, partly = run(
+        result, partly = refine(
             partly,
             result,
-            recipe.family.refine,
-            recipe.second,
-            variance,
             similar=partly + rounds.blend * (result - partly),
-            bands=bands,
             partly=Partly(noisy, rounds.keep * (1 - (k + 1) / rounds.count)),
             groups=groups,
         )

@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from .families import Family
 from .families.bayes import bayes
@@ -226,13 +226,14 @@ def recipe_names() -> tuple[str, ...]:
     --------
     >>> import nlridge
     >>> nlridge.recipe_names()
-    ('fast', 'standard', 'nl-ridge', 'nl-bayes', 'bm3d')
+    ('fast', 'standard', 'best', 'nl-ridge', 'nl-bayes', 'bm3d')
     """
     return tuple(_RECIPES)
 
 
 # Settings of the two steps for noise up to a level, on a scale of 0 to 255; the last row holds above
 # its level too.
+_Row = TypeVar("_Row")
 _Rows: TypeAlias = dict[int, tuple[Step, Step]]
 
 # Table 1 of the paper, which has no colour: larger groups of that in the second step.
@@ -272,8 +273,35 @@ _BM3D: _Rows = {
 }
 
 
-def _row(rows: _Rows, level: float) -> tuple[Step, Step]:
+# The two-sided family in rounds, at one scale; chosen on the odd-numbered images of BSD68.
+_BEST: dict[int, Recipe] = {
+    10: Recipe(
+        two_sided(penalty=0.45), Step(7, 24, 4, 55), Step(6, 48, 3, 65), Rounds(3, 0.5, 0.0)
+    ),
+    20: Recipe(
+        two_sided(penalty=0.42), Step(7, 24, 4, 55), Step(6, 64, 3, 65), Rounds(4, 0.75, 0.1)
+    ),
+    30: Recipe(
+        two_sided(penalty=0.4), Step(9, 24, 4, 55), Step(6, 64, 3, 65), Rounds(4, 0.75, 0.3)
+    ),
+    40: Recipe(
+        two_sided(penalty=0.4), Step(11, 24, 4, 55), Step(6, 64, 3, 65), Rounds(4, 0.75, 0.5)
+    ),
+    50: Recipe(
+        two_sided(penalty=0.42), Step(11, 24, 4, 55), Step(6, 64, 3, 65), Rounds(4, 0.75, 0.6)
+    ),
+}
+
+
+def _row(rows: dict[int, _Row], level: float) -> _Row:
     return rows[min((top for top in rows if level <= top), default=max(rows))]
+
+
+def _with_coarse(rows: dict[int, Recipe], level: float) -> Recipe:
+    """The recipe for a level, with the help of a coarse image, which has half the noise."""
+    small = _row(rows, level / 2)
+    rounds = replace(small.rounds, count=_row(rows, level).rounds.count, blend=0.25)
+    return replace(_row(rows, level), coarse=Coarse(replace(small, rounds=rounds)))
 
 
 _RECIPES: dict[str, Callable[[float], Recipe]] = {
@@ -281,6 +309,7 @@ _RECIPES: dict[str, Callable[[float], Recipe]] = {
     "standard": lambda level: Recipe(
         ridge(noisier=0.2, tolerance=2.0 if level <= 15 else 1.5), *_row(_STANDARD, level)
     ),
+    "best": lambda level: _with_coarse(_BEST, level) if level > 10 else _row(_BEST, level),
     "nl-ridge": lambda level: Recipe(ridge(), *_row(_TABLE_1, level)),
     "nl-bayes": lambda level: Recipe(bayes(), *_row(_NL_BAYES, level)),
     "bm3d": lambda level: Recipe(bm3d(group_transform=haar), *_row(_BM3D, level)),
