@@ -4,9 +4,9 @@ import numpy as np
 from scipy.fft import dctn, idctn
 
 
-def references(length, patch, stride):
-    """Positions of reference patches along one axis: the grid, and the last position."""
-    return sorted({*range(0, length - patch + 1, stride), length - patch})
+def references(length, patch, stride, start=0):
+    """Positions of reference patches along one axis: the grid, and the first and the last position."""
+    return sorted({0, *range(start, length - patch + 1, stride), length - patch})
 
 
 def similar(guide, y, x, patch, group, window):
@@ -156,7 +156,10 @@ def two_sided(kappa):
 
 
 def rounds(noisy, pilot, sigma, estimate, settings, count, keep, blend):
-    """The second step on an image with less and less noise; groups are sought in every other round."""
+    """The second step on an image with less and less noise.
+
+    Groups are sought in every other round, and around other patches each time.
+    """
     patch, group, stride, window = settings
     partly, result = noisy, pilot
     corners = {}
@@ -164,10 +167,11 @@ def rounds(noisy, pilot, sigma, estimate, settings, count, keep, blend):
         tau = keep * (1 - (i + 1) / count)
         if i % 2 == 0:
             guide = blend * result + (1 - blend) * partly
+            start = stride // 2 if i % 4 == 2 else 0
             corners = {
                 (y, x): similar(guide, y, x, patch, group, window)
-                for y in references(noisy.shape[0], patch, stride)
-                for x in references(noisy.shape[1], patch, stride)
+                for y in references(noisy.shape[0], patch, stride, start)
+                for x in references(noisy.shape[1], patch, stride, start)
             }
         sums = np.zeros((3, *noisy.shape))
         for found in corners.values():

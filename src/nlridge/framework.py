@@ -23,7 +23,8 @@ class RunStep(Protocol):
     """What an engine does: match on `similar`, denoise each group, average the patches back.
 
     Gives the result, and the same with some of the noise left in it if `partly` says so.  `groups` is what an
-    engine remembers of one round for the next: groups that are in it are not sought again.
+    engine remembers of one round for the next: groups that are in it are not sought again.  `shifted` says that
+    the reference patches are to stand between their usual places.
     """
 
     def __call__(
@@ -38,6 +39,7 @@ class RunStep(Protocol):
         bands: Sequence[range],
         partly: Partly | None = None,
         groups: dict[Any, Any] | None = None,
+        shifted: bool = False,
     ) -> tuple[Image, Image]: ...
 
 
@@ -123,12 +125,13 @@ def in_rounds(
 
     Each round gives a better guide, and an image with less noise, to the next: patches are combined as in the
     second step, and then some of the noise that they had is left in them, until the last round leaves none.
-    How much they had is found out group by group.
+    How much they had is found out group by group.  Groups hardly change from one round to the next, so that each
+    serves two; those of the next two are of other reference patches, between those of the first.
     """
     result, partly = pilot, noisy
     groups: dict[Any, Any] = {}
     for k in range(rounds.count):
-        if k % 2 == 0:  # groups hardly change from one round to the next
+        if k % 2 == 0:
             groups = {}
         result, partly = refine(
             partly,
@@ -136,17 +139,27 @@ def in_rounds(
             similar=partly + rounds.blend * (result - partly),
             partly=Partly(noisy, rounds.keep * (1 - (k + 1) / rounds.count)),
             groups=groups,
+            shifted=_is_shifted(k),
         )
     return result
 
 
-def steps_of(recipe: Recipe, shape: tuple[int, int]) -> Iterator[tuple[tuple[int, int], Step]]:
-    """What `denoised` will run, for an image of (height, width): the shape and the settings of each step."""
+def _is_shifted(k: int) -> bool:
+    """Of the reference patches of the k-th round."""
+    return k // 2 % 2 == 1
+
+
+def steps_of(
+    recipe: Recipe, shape: tuple[int, int]
+) -> Iterator[tuple[tuple[int, int], Step, bool]]:
+    """What `denoised` will run for an image of (height, width): the shape and the settings of each step, and
+    whether its reference patches are shifted."""
     if recipe.coarse is not None:
         yield from steps_of(recipe.coarse.recipe, coarser_shape(shape))
-    yield shape, recipe.first
+    yield shape, recipe.first, False
     if recipe.second is not None:
-        yield from [(shape, recipe.second)] * recipe.rounds.count
+        for k in range(recipe.rounds.count):
+            yield shape, recipe.second, _is_shifted(k)
 
 
 def bands_of(planes: int, family: Family) -> list[range]:

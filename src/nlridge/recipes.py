@@ -272,34 +272,18 @@ _BM3D: _Rows = {
 # "nl-ridge".  Each has the help of a coarse image, which has half the noise, and so the settings of half the
 # level; at low noise that is hardly any help.
 _STANDARD: dict[int, Recipe] = {
-    10: Recipe(
-        two_sided(penalty=0.45), Step(7, 24, 6, 31), Step(6, 48, 5, 31), Rounds(2, 0.5, 0.0)
-    ),
-    15: Recipe(
-        two_sided(penalty=0.42), Step(7, 24, 6, 31), Step(6, 48, 6, 31), Rounds(3, 0.5, 0.1)
-    ),
-    35: Recipe(two_sided(penalty=0.4), Step(9, 24, 6, 37), Step(6, 48, 6, 37), Rounds(4, 0.5, 0.1)),
-    50: Recipe(
-        two_sided(penalty=0.48), Step(11, 24, 6, 37), Step(6, 64, 5, 37), Rounds(4, 0.45, 0.25)
-    ),
-}
+    10: Recipe(two_sided(penalty=0.45), Step(7, 24, 6, 31), Step(6, 48, 5, 31), Rounds(2, 0.5, 0.0)),
+    15: Recipe(two_sided(penalty=0.46), Step(7, 16, 6, 29), Step(6, 56, 6, 29), Rounds(3, 0.6, 0.05)),
+    35: Recipe(two_sided(penalty=0.42), Step(9, 24, 6, 37), Step(6, 56, 6, 37), Rounds(4, 0.55, 0.1)),
+    50: Recipe(two_sided(penalty=0.48), Step(11, 24, 6, 37), Step(6, 64, 5, 37), Rounds(4, 0.45, 0.25)),
+}  # fmt: skip
 _BEST: dict[int, Recipe] = {
-    10: Recipe(
-        two_sided(penalty=0.45), Step(7, 24, 4, 55), Step(6, 48, 3, 65), Rounds(3, 0.5, 0.0)
-    ),
-    20: Recipe(
-        two_sided(penalty=0.46), Step(7, 24, 4, 55), Step(6, 64, 3, 65), Rounds(4, 0.5, 0.1)
-    ),
-    30: Recipe(
-        two_sided(penalty=0.44), Step(9, 24, 4, 55), Step(6, 64, 3, 65), Rounds(4, 0.5, 0.1)
-    ),
-    40: Recipe(
-        two_sided(penalty=0.43), Step(11, 24, 4, 55), Step(6, 64, 3, 65), Rounds(4, 0.5, 0.15)
-    ),
-    50: Recipe(
-        two_sided(penalty=0.48), Step(13, 24, 4, 55), Step(6, 80, 3, 65), Rounds(4, 0.45, 0.25)
-    ),
-}
+    10: Recipe(two_sided(penalty=0.45), Step(7, 24, 4, 55), Step(6, 48, 3, 65), Rounds(3, 0.5, 0.0)),
+    20: Recipe(two_sided(penalty=0.46), Step(7, 24, 4, 55), Step(6, 64, 3, 65), Rounds(4, 0.5, 0.1)),
+    30: Recipe(two_sided(penalty=0.44), Step(9, 24, 4, 55), Step(6, 64, 3, 65), Rounds(4, 0.5, 0.1)),
+    40: Recipe(two_sided(penalty=0.43), Step(11, 24, 4, 55), Step(6, 64, 3, 65), Rounds(4, 0.5, 0.15)),
+    50: Recipe(two_sided(penalty=0.48), Step(13, 24, 4, 55), Step(6, 80, 3, 65), Rounds(4, 0.45, 0.25)),
+}  # fmt: skip
 
 
 def _row(rows: dict[int, _Row], level: float) -> _Row:

@@ -23,6 +23,8 @@ from ..families import Estimate, Estimator
 from ..kernels.compile import compiled, kernel, part
 from ..kernels.linalg import ones, padded
 from ..kernels.simd import LANES, fma, load, splat, store
+from ..kernels.simd import total as add_up
+from ..kernels.variances import patch_variance
 from ..patches.groups import (
     aggregate,
     aggregate_all,
@@ -122,6 +124,7 @@ def step(
     bands: Sequence[range],
     partly: Partly | None = None,
     groups: Groups | None = None,
+    shifted: bool = False,
     workers: int,
     tick: Callable[[], None],
 ) -> tuple[Image, Image]:
@@ -129,19 +132,20 @@ def step(
 
     `variance` is that of the noise: a number, or a plane for all planes, or one for each.  `bands` says
     which planes share one Θ.  Groups that are in `groups` are not sought again; those that are found are left
-    there.  `tick` is called from the calling thread after each block.  Gives the
+    there.  Reference patches stand between their usual places if they are `shifted`.  `tick` is called from the calling thread after each block.  Gives the
     result, and the same with some of the noise left in it if `partly` says so.
     """
     total = np.zeros_like(noisy)
     rest = np.zeros_like(noisy if partly is not None and partly.keep > 0 else noisy[:0])
     weight = np.zeros((len(bands), *noisy.shape[1:]), np.float32)
+    grid = list(blocks(noisy.shape[1:], settings, shifted))
     found = [
-        _band(planes, estimator, noisy.shape[1:], settings, first=k == 0)
+        _band(planes, estimator, grid, noisy.shape[1:], settings, first=k == 0)
         for k, planes in enumerate(bands)
     ]
     images = _Images(noisy, guide, similar, variance, partly)
     denoise = partial(_denoise_block, images, found, settings, groups)
-    for window, *sums in _in_order(denoise, list(blocks(noisy.shape[1:], settings)), workers):
+    for window, *sums in _in_order(denoise, grid, workers):
         for some, image in zip(sums, (total, rest, weight), strict=True):
             window.add(some, image)
         tick()
@@ -157,18 +161,18 @@ def step(
     return total, rest if len(rest) else total
 
 
-def blocks(shape: tuple[int, int], settings: Step) -> Iterator[Block]:
-    """The reference patches of an image: a grid of the given stride, and its last row and column."""
-    ys, xs = (_references(length, settings) for length in shape)
+def blocks(shape: tuple[int, int], settings: Step, shifted: bool = False) -> Iterator[Block]:
+    """The reference patches of an image: a grid of the given stride, and its first and last row and column."""
+    ys, xs = (_references(length, settings, shifted) for length in shape)
     for i in range(0, len(ys), _ROWS):
         for j in range(0, len(xs), _COLUMNS):
             yield Block(ys[i : i + _ROWS], xs[j : j + _COLUMNS])
 
 
-def _references(length: int, settings: Step) -> Positions:
+def _references(length: int, settings: Step, shifted: bool) -> Positions:
     last = length - settings.patch_size
-    grid = np.arange(0, last + 1, settings.stride, dtype=np.intp)
-    return grid if grid[-1] == last else np.append(grid, np.intp(last))
+    start = settings.stride // 2 if shifted else 0
+    return np.union1d(np.arange(start, last + 1, settings.stride), [0, last]).astype(np.intp)
 
 
 def _in_order(
@@ -207,8 +211,11 @@ def _denoise_block(
     )
     y = window.cut(noisy, 0)
     x = window.cut(guide, 0)
-    original = window.cut(noisy[:0] if partly is None else partly.original, 0)
-    keep = np.float32(0 if partly is None else partly.keep)
+    original, keep = noisy[:0], np.float32(0)
+    if partly is not None:
+        keep = np.float32(partly.keep)
+        if partly.original is not noisy:  # or all of the noise is left
+            original = window.cut(partly.original, 0)
     if isinstance(variance, np.ndarray):
         v = window.cut(variance, 1)
     else:
@@ -316,14 +323,20 @@ def _match(
 
 
 def _band(
-    planes: range, estimator: Estimator, shape: tuple[int, int], settings: Step, *, first: bool
+    planes: range,
+    estimator: Estimator,
+    grid: Sequence[Block],
+    shape: tuple[int, int],
+    settings: Step,
+    *,
+    first: bool,
 ) -> Band:
     """What denoises the groups of a band: the kernel with its parameters, or the formula."""
     group_size = settings.group_size if first else settings.chroma_group_size or settings.group_size
     there = slice(planes.start, planes.stop)
     if estimator.kernel is None:
         return Band(there, group_size, partial(_denoise_groups_by_formula, estimator.formula))
-    found = (_group_sizes(block, shape, settings, group_size) for block in blocks(shape, settings))
+    found = (_group_sizes(block, shape, settings, group_size) for block in grid)
     parameters: list[npt.NDArray[np.float32]] = []
     starts = np.zeros(group_size + 1, np.intp)
     for m in sorted({int(size) for sizes in found for size in np.unique(sizes)}):
@@ -354,7 +367,7 @@ def _denoise_groups(
     before = np.zeros(most * size + LANES if partly else 0, np.float32)
     denoised = np.zeros(most * size + LANES, np.float32)
     weights = np.empty(most, np.float32)
-    mask = ones(patch)
+    mask, inside = ones(patch), ones(n)
     left = np.float32(1)
     for k in range(len(sizes)):
         m = sizes[k]
@@ -367,7 +380,8 @@ def _denoise_groups(
         if partly:
             gather(original, row_length, plane, planes, here, m, patch, before)
             left = max(
-                _noise_left(before, Y, variance if same_noise else V, n, m), keep + np.float32(1e-6)
+                _noise_left(before, Y, variance if same_noise else V, inside, n, m),
+                keep + np.float32(1e-6),
             )
             if same_noise:
                 V[0] = left * left * variance[0]
@@ -385,22 +399,27 @@ def _denoise_groups(
 
 
 @part
-def _noise_left(before, after, variance, n, m):
-    """The share of the noise that is left in a group, from the spread of what was taken from it."""
+def _noise_left(before, after, variance, inside, n, m):
+    """The share of the noise that is left in a group, from the spread of what was taken from it.
+
+    inside: `ones` of the pixels of a patch.
+    """
     size = padded(n)
-    total = squares = np.float32(0)
+    sums = squares = splat(np.float32(0))
     for j in range(m):
-        for o in range(j * size, j * size + n):
-            taken = before[o] - after[o]
-            if len(variance) > 1:
-                taken /= np.sqrt(variance[o])
-            total += taken
-            squares += taken * taken
-    count = np.float32(n * m)
-    spread = squares / count - (total / count) * (total / count)
-    if len(variance) == 1:
-        spread /= variance[0]
-    return 1 - np.sqrt(max(spread, np.float32(0)))
+        for k in range(0, size, LANES):
+            o = j * size + k
+            taken = (load(before, o) - load(after, o)) * load(inside, k)
+            sums, squares = sums + taken, fma(taken, taken, squares)
+    mean = add_up(sums) / np.float32(n * m)
+    spread = add_up(squares) / np.float32(n * m) - mean * mean
+    noise = variance[0]
+    if len(variance) > 1:
+        noise = np.float32(0)
+        for j in range(m):
+            noise += patch_variance(variance, j, n)
+        noise /= np.float32(m)
+    return 1 - np.sqrt(max(spread, np.float32(0)) / noise)
 
 
 def _denoise_groups_by_formula(
@@ -420,8 +439,9 @@ def _denoise_groups_by_formula(
         V = float(variance[0]) if len(variance) == 1 else groups(variance, variance_plane)
         left = 1.0
         if len(original):
-            taken = (groups(original) - Y) / np.sqrt(V)
-            left = np.maximum(1 - taken.std(axis=(1, 2), keepdims=True), keep + 1e-6)
+            spread = np.var(groups(original) - Y, axis=(1, 2), keepdims=True)
+            mean = np.mean(V, axis=(-2, -1), keepdims=True) if np.ndim(V) else V
+            left = np.maximum(1 - np.sqrt(spread / mean), keep + 1e-6)
         estimate, weights = formula(Y, X, V * left**2)
         estimate, weights = np.asarray(estimate), np.asarray(weights)
         expected = (len(here), n, m), (len(here), m)
