@@ -7,7 +7,7 @@ from importlib import import_module, metadata
 
 from . import __version__
 
-_METHODS = ("fast", "standard", "nl-ridge", "nl-bayes", "bm3d")
+_METHODS = ("fast", "standard", "best", "nl-ridge", "nl-bayes", "bm3d")
 
 _EXAMPLES = """examples:
   nlridge denoise photo.jpg                       writes photo_denoised.jpg

@@ -64,8 +64,9 @@ def denoise(
     strength : float
         1 removes the noise as given or estimated; less or more counts it as that much weaker or stronger.
     method : str or Recipe
-        "standard" is the best choice for most images, "fast" takes less time; "nl-ridge",
-        "nl-bayes" and "bm3d" are the published algorithms. A `Recipe` sets everything by hand.
+        "standard" is the best choice for most images, "fast" takes less time, and "best" more, for the
+        highest quality; "nl-ridge", "nl-bayes" and "bm3d" are the published algorithms. A `Recipe` sets
+        everything by hand.
     mask : array_like of bool of the image's shape, optional
         True for pixels that are missing, besides those that are NaN. Their values have no influence on
         the others, and come back as they were. Like a map of `sigma`, it may lack an axis.
@@ -99,7 +100,8 @@ def denoise(
     Notes
     -----
     The time is proportional to the number of pixels. The memory taken is about five float32 images (seven
-    in colour), three times that while the noise is estimated, or if it differs from pixel to pixel.
+    in colour), three times that while the noise is estimated, or if it differs from pixel to pixel; "standard"
+    takes three more images in gray, and "best" six.
 
     Images that are smaller than the search window, or even smaller than a patch, are denoised with
     what they have: fewer patches in a group, and square patches that are at most half as wide as the
