@@ -47,15 +47,15 @@ def identity(size: int, array: Array) -> Array:
 def inverse(matrix: Array) -> Array:
     """A⁻¹, for symmetric and positive definite A.
 
-    On tensors by Cholesky's factors, and NaN where float32 does not see that A is positive: to raise an error
-    there, the device would have to be waited for.
+    On tensors by Cholesky's factor L, as L'⁻¹L⁻¹, and NaN where float32 does not see that A is positive: to
+    raise an error there, the device would have to be waited for.
     """
     if not is_tensor(matrix):
         return np.linalg.inv(matrix)
-    torch = library(matrix)
-    factor, failed = torch.linalg.cholesky_ex(matrix)
-    found = torch.cholesky_inverse(factor)
-    return torch.where(failed[..., None, None] == 0, found, torch.nan)
+    linalg, where = library(matrix).linalg, library(matrix).where
+    factor, failed = linalg.cholesky_ex(matrix)
+    found = linalg.solve_triangular(factor, identity(matrix.shape[-1], matrix), upper=False)
+    return found.mT @ where(failed[..., None, None] == 0, found, np.nan)
 
 
 def entries(array: Array, places: npt.NDArray[np.intp], axis: int) -> Array:

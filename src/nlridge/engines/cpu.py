@@ -155,13 +155,14 @@ def step(
 
 def blocks(shape: tuple[int, int], settings: Step) -> Iterator[Block]:
     """The reference patches of an image: a grid of the given stride, and its last row and column."""
-    ys, xs = (_references(length, settings) for length in shape)
+    ys, xs = (references(length, settings) for length in shape)
     for i in range(0, len(ys), _ROWS):
         for j in range(0, len(xs), _COLUMNS):
             yield Block(ys[i : i + _ROWS], xs[j : j + _COLUMNS])
 
 
-def _references(length: int, settings: Step) -> Positions:
+def references(length: int, settings: Step) -> Positions:
+    """Where the reference patches of an axis begin."""
     last = length - settings.patch_size
     grid = np.arange(0, last + 1, settings.stride, dtype=np.intp)
     return grid if grid[-1] == last else np.append(grid, np.intp(last))
@@ -211,7 +212,7 @@ def _denoise_block(images: _Images, bands: Sequence[Band], settings: Step, block
     total, weight = np.zeros_like(y), np.zeros((len(bands), *y.shape[1:]), np.float32)
     rest = np.zeros_like(y if keep > 0 else y[:0])
     most = max(band.group_size for band in bands)
-    sizes = _group_sizes(block, noisy.shape[1:], settings, most)
+    sizes = group_sizes(block, noisy.shape[1:], settings, most)
     places = np.empty(len(sizes) * most, np.intp)
     plane = window.height * window.width
     _match(
@@ -253,7 +254,7 @@ def _denoise_block(images: _Images, bands: Sequence[Band], settings: Step, block
     return window, total, rest, weight
 
 
-def _group_sizes(block: Block, shape: tuple[int, int], settings: Step, most: int) -> Positions:
+def group_sizes(block: Block, shape: tuple[int, int], settings: Step, most: int) -> Positions:
     """How many patches the group of each reference has: fewer than `most` where its window holds fewer."""
     radius = settings.window // 2
     rows, columns = (
@@ -312,7 +313,7 @@ def _band(
     there = slice(planes.start, planes.stop)
     if estimator.kernel is None:
         return Band(there, group_size, partial(_denoise_groups_by_formula, estimator.formula))
-    found = (_group_sizes(block, shape, settings, group_size) for block in blocks(shape, settings))
+    found = (group_sizes(block, shape, settings, group_size) for block in blocks(shape, settings))
     parameters: list[npt.NDArray[np.float32]] = []
     starts = np.zeros(group_size + 1, np.intp)
     for m in sorted({int(size) for sizes in found for size in np.unique(sizes)}):

@@ -1,0 +1,270 @@
+"""The PyTorch engine: one step of the algorithm on tensors, on whatever device they are.
+
+Matching, gathering and averaging are written for tensors; groups are denoised by the family's formula, many at a
+time.  Images are tensors of (planes, batch, height, width).  A strip is some rows of reference patches, of one
+image or, where images are small, of several; it reads and writes the pixels that its windows reach.  Python
+never looks at what is computed, so that it never waits for the device.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import avg_pool2d, pad
+from torch.utils.checkpoint import checkpoint
+
+from ..families import Estimator
+from ..patches.matching import FAR
+from ..recipes import Step
+from ..rounds import Partly
+from .cpu import Block, group_sizes, references
+
+Sums: TypeAlias = tuple[Tensor, Tensor]
+
+_LEAST_MEMORY = 2**20
+
+
+class Strip(NamedTuple):
+    """Evenly spaced rows of reference patches of some images, and the rows of pixels that they reach."""
+
+    images: slice
+    block: Block
+    pixels: slice
+
+    def of(self, image: Tensor) -> Tensor:
+        return image[:, self.images, self.pixels]
+
+
+class _Images(NamedTuple):
+    """What a step reads."""
+
+    noisy: Tensor
+    guide: Tensor
+    variance: float | Tensor
+    original: Tensor | None
+
+
+def step(
+    noisy: Tensor,
+    guide: Tensor,
+    estimator: Estimator,
+    settings: Step,
+    variance: float | Tensor,
+    *,
+    similar: Tensor,
+    bands: Sequence[range],
+    partly: Partly | None = None,
+    max_memory: int,
+) -> tuple[Tensor, Tensor]:
+    """Match on `similar`, denoise the groups, and average them back into images.
+
+    As `nlridge.engines.cpu.step`, for tensors.  `max_memory` is what it may take at a time, in bytes; where the
+    device has not as much, it is tried again with half of it.
+    """
+    keep = 0.0 if partly is None else partly.keep
+    images = _Images(noisy, guide, variance, None if partly is None else partly.original)
+    while True:
+        try:
+            return _step(images, similar, bands, estimator, settings, keep, max_memory)
+        except torch.OutOfMemoryError:
+            if max_memory <= _LEAST_MEMORY:
+                raise
+        max_memory //= 2
+        warnings.warn(
+            f"{noisy.device} is out of memory; trying again with max_memory={max_memory} "
+            "(pass max_memory to NLRidge to begin with less)",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def _step(
+    images: _Images,
+    similar: Tensor,
+    bands: Sequence[range],
+    estimator: Estimator,
+    settings: Step,
+    keep: float,
+    max_memory: int,
+) -> tuple[Tensor, Tensor]:
+    noisy, patch = images.noisy, settings.patch_size
+    sums = noisy.new_zeros((2 if keep > 0 else 1, *noisy.shape))
+    weight = noisy.new_zeros((len(bands), *noisy.shape[1:]))
+    sizes = [
+        settings.group_size if k == 0 else settings.chroma_group_size or settings.group_size
+        for k in range(len(bands))
+    ]
+    for strip in _strips(similar, settings, max_memory):
+        places = match(similar, strip, settings, max(sizes))
+        here = _Images(*(strip.of(x) if isinstance(x, Tensor) else x for x in images))
+        for k, planes in enumerate(bands):
+            there = slice(planes.start, planes.stop)
+            average = partial(_sums, here, there, estimator, patch, keep)
+            for groups in _of_one_size(places, strip, noisy.shape[2:], settings, sizes[k]):
+                for part in groups.split(
+                    _groups_at_a_time(groups, planes, patch, noisy, max_memory)
+                ):
+                    some, corners = _recomputed(average, images)(part)
+                    sums[:, there, strip.images, strip.pixels] += some
+                    weight[k, strip.images, strip.pixels] += corners
+    found = torch.cat(
+        [
+            sums[:, planes.start : planes.stop] / _spread(corners, patch)
+            for planes, corners in zip(bands, weight, strict=True)
+        ],
+        dim=1,
+    )
+    # Next to pixels so bright that float32 cannot resolve the noise, the image is left as it is.
+    found = torch.where(found.isfinite(), found, noisy)
+    return found[0], found[-1]
+
+
+def _strips(similar: Tensor, settings: Step, max_memory: int) -> Iterator[Strip]:
+    """All reference patches, as many at a time as memory allows for matching."""
+    _, batch, height, width = similar.shape
+    ys, xs = (references(length, settings) for length in (height, width))
+    window, radius = settings.window, settings.window // 2
+    floats_of_a_row = 4 * len(xs) * window**2 + 3 * settings.patch_size * window * width
+    rows = max(1, max_memory // (floats_of_a_row * similar.element_size()))
+    images = max(1, rows // len(ys))
+    uneven = len(ys) > 1 and ys[-1] - ys[-2] < settings.stride
+    regular = len(ys) - 1 if uneven else len(ys)
+    starts = [*range(0, regular, rows), *([regular] if uneven else [])]
+    for first in range(0, batch, images):
+        for start, stop in zip(starts, [*starts[1:], len(ys)], strict=True):
+            there = ys[start:stop]
+            reach = slice(
+                max(0, int(there[0]) - radius),
+                min(height, int(there[-1]) + settings.patch_size + radius),
+            )
+            yield Strip(slice(first, first + images), Block(there, xs), reach)
+
+
+@torch.no_grad()
+def match(similar: Tensor, strip: Strip, settings: Step, count: int) -> Tensor:
+    """The `count` patches that are nearest to each reference, the nearest first: (references, count).
+
+    A patch is named by the place of its corner among the pixels of the strip.  Where the window holds fewer, what
+    comes after those means nothing.
+    """
+    planes, _, height, width = similar.shape
+    ys, xs = strip.block
+    patch, stride, window, radius = (
+        settings.patch_size,
+        settings.stride,
+        settings.window,
+        settings.window // 2,
+    )
+    top, bottom = int(ys[0]), int(ys[-1]) + patch
+    here = similar[:, strip.images, top:bottom, None]
+    there = pad(
+        strip.of(similar),
+        (radius, radius, max(0, radius - top), max(0, bottom + radius - height)),
+        value=float(FAR),
+    ).unfold(-1, width, 1)
+    batch, rows = here.shape[1:3]
+    squares, difference = similar.new_empty((2, batch, rows, window, width))
+    distances = similar.new_empty((batch, len(ys), len(xs), window, window))
+    for dy in range(window):
+        torch.sub(there[0, :, dy : dy + rows], here[0], out=squares).square_()
+        for k in range(1, planes):
+            torch.sub(there[k, :, dy : dy + rows], here[k], out=difference)
+            squares.addcmul_(difference, difference)
+        tall = squares.unfold(1, patch, stride).sum(-1)
+        wide = tall.unfold(-1, patch, stride).sum(-1).mT
+        distances[:, :, : wide.shape[2], dy] = wide
+        if wide.shape[2] < len(xs):  # the last reference is closer than a stride to the one before
+            distances[:, :, -1, dy] = tall[..., -patch:].sum(-1)
+    distances[..., radius, radius] = -1  # the reference itself is always the first choice
+    nearest = distances.flatten(-2).topk(min(count, window**2), largest=False).indices
+    rows = torch.arange(batch, device=similar.device) * (strip.pixels.stop - strip.pixels.start)
+    ys, xs = (torch.as_tensor(corners, device=similar.device) for corners in (ys, xs))
+    y = ys[:, None, None] - strip.pixels.start + nearest // window - radius
+    x = xs[:, None] + nearest % window - radius
+    return ((rows[:, None, None, None] + y) * width + x).flatten(0, 2)
+
+
+def _of_one_size(
+    places: Tensor, strip: Strip, shape: tuple[int, int], settings: Step, most: int
+) -> Iterator[Tensor]:
+    """The groups of a strip, those of one size together: (groups, size)."""
+    sizes = group_sizes(strip.block, shape, settings, most)
+    for size in np.unique(sizes):
+        if (sizes == size).all():
+            yield places[:, :size]
+        else:
+            these = np.flatnonzero(np.tile(sizes == size, len(places) // len(sizes)))
+            yield places[torch.as_tensor(these, device=places.device), :size]
+
+
+def _groups_at_a_time(
+    groups: Tensor, planes: range, patch: int, noisy: Tensor, max_memory: int
+) -> int:
+    """How many groups fit in memory: their patches some times over, some square matrices, and indices."""
+    n, m = len(planes) * patch**2, groups.shape[1]
+    of_one = noisy.element_size() * (8 * n * m + 6 * (m**2 + n**2)) + 8 * n * m
+    return max(1, max_memory // of_one)
+
+
+def _recomputed(function: Callable[..., Sums], images: _Images) -> Callable[..., Sums]:
+    """The function, which for gradients is run again rather than all that it computes be kept."""
+    wanted = (isinstance(image, Tensor) and image.requires_grad for image in images)
+    if not (torch.is_grad_enabled() and any(wanted)):
+        return function
+    return partial(checkpoint, function, use_reentrant=False, preserve_rng_state=False)
+
+
+def _sums(
+    images: _Images, planes: slice, estimator: Estimator, patch: int, keep: float, groups: Tensor
+) -> Sums:
+    """The weighted sums of the denoised patches, and the weights at their corners, in the shape of the strip.
+
+    There are two kinds of sums if some noise is to be kept: without it and with it.
+    """
+    noisy, guide, variance, original = images
+    shape = noisy[planes].shape
+    steps = torch.arange(patch, device=noisy.device)
+    pixels = groups[:, None] + (steps[:, None] * shape[-1] + steps).flatten()[:, None]
+
+    def gathered(image: Tensor) -> Tensor:
+        """(groups, n, m)"""
+        return torch.cat([plane.flatten()[pixels] for plane in image[planes]], dim=1)
+
+    Y = gathered(noisy)
+    X = Y if guide is noisy else gathered(guide)
+    V = gathered(variance.expand_as(noisy)) if isinstance(variance, Tensor) else variance
+    left = 1.0
+    if original is not None:
+        taken = (gathered(original) - Y) / V**0.5
+        spread = (
+            taken.var((1, 2), correction=0, keepdim=True) + 1e-12
+        ) ** 0.5  # has a gradient at 0
+        left = (1 - spread).clip(min=keep + 1e-6)
+    estimate, weights = estimator.formula(Y, X, V * left**2)
+    if not (isinstance(estimate, Tensor) and isinstance(weights, Tensor)):
+        raise TypeError(
+            f"the formula gave {type(estimate).__name__} and {type(weights).__name__}; "
+            "expected tensors for tensors"
+        )
+    kinds = [estimate, estimate + keep / left * (Y - estimate)] if keep > 0 else [estimate]
+
+    def added(values: Tensor, places: Tensor) -> Tensor:
+        sums = noisy.new_zeros(shape[1:].numel())
+        return sums.index_add(0, places.flatten(), values.flatten()).view(shape[1:])
+
+    sums = [
+        added(values, pixels)
+        for kind in kinds
+        for values in (weights[:, None] * kind).split(patch**2, dim=1)
+    ]
+    return torch.stack(sums).view(len(kinds), *shape), added(weights, groups)
+
+
+def _spread(corners: Tensor, patch: int) -> Tensor:
+    """The sum of the weights of the patches that cover each pixel, from the weights at their corners."""
+    before = pad(corners[:, None], (patch - 1, 0, patch - 1, 0))
+    return avg_pool2d(before, patch, stride=1, divisor_override=1)[:, 0]
