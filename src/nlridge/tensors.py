@@ -69,7 +69,7 @@ def _denoised_frames(
             data_range=_range(_on_host(frame)) if data_range is None else data_range,
             strength=strength,
         )
-        clean.append(module(frame[None], torch.as_tensor(level))[0])
+        clean.append(module(frame[None], torch.tensor(level))[0])
     found: Tensor = layout.like_image(torch.stack(clean))
     return found
 
