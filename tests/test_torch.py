@@ -222,7 +222,7 @@ def test_noise_that_differs_from_pixel_to_pixel(channels):
 def test_memory_has_no_influence_on_the_result(method, max_memory):
     _, noisy = photograph((1, 40, 45))
     found = denoised(noisy, method=method, max_memory=max_memory)
-    np.testing.assert_allclose(found, denoised(noisy, method=method), atol=1e-5)
+    np.testing.assert_allclose(found, denoised(noisy, method=method), atol=2e-3)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -317,7 +317,7 @@ def test_inference_mode_autocast_and_compile():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         torch.testing.assert_close(module(x, 0.1), expected)
     torch.testing.assert_close(torch.compile(module, backend="eager")(x, 0.1), expected)
-    network = torch.nn.Sequential(torch.nn.Conv2d(3, 3, 1), torch.nn.ReLU())
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 3, 1), torch.nn.ReLU()).requires_grad_(False)
 
     @torch.compile(backend="eager")
     def around(x):
