@@ -57,7 +57,7 @@ class NLRidge(torch.nn.Module):
     kept.
 
     Images of a batch whose noise is of one level are denoised together, and so are all of them if `method` is a
-    `Recipe`; the result is that of each image by itself.
+    `Recipe`; the result is that of each image by itself, but for rounding.
 
     Computes in float64 for float64 and in float32 otherwise, also where autocast is on. Python waits for the device
     once a call, to look at sigma, at the correlation of the channels, and for pixels that are not finite.
@@ -68,13 +68,13 @@ class NLRidge(torch.nn.Module):
     --------
     >>> import torch
     >>> from nlridge.torch import NLRidge
-    >>> clean = torch.linspace(0, 1, 64).expand(2, 1, 64, 64)
+    >>> clean = torch.linspace(0, 1, 32).expand(2, 1, 32, 32)
     >>> noise = torch.randn(clean.shape, generator=torch.Generator().manual_seed(0))
     >>> denoise = NLRidge()
-    >>> bool((denoise(clean + 0.1 * noise, 0.1) - clean).std() < 0.02)
+    >>> bool((denoise(clean + 0.1 * noise, 0.1) - clean).std() < 0.03)
     True
     >>> denoise(clean + 0.1 * noise, torch.tensor([0.1, 0.2])).shape
-    torch.Size([2, 1, 64, 64])
+    torch.Size([2, 1, 32, 32])
     """
 
     def __init__(
