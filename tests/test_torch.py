@@ -238,6 +238,15 @@ def test_each_image_of_a_batch_is_denoised_as_if_alone(method, channels):
         np.testing.assert_allclose(clean, NLRidge(method)(image[None], sigma)[0], atol=1e-5)
 
 
+@pytest.mark.parametrize("level", [15, 35, 50])
+def test_the_ends_of_a_table_are_those_of_the_compiled_engine(level):
+    sigma = level / 255
+    _, noisy = photograph((1, 40, 40), sigma)
+    expected = by_cpu(noisy, sigma, "nl-ridge")
+    for given in (sigma, torch.tensor([sigma])):
+        np.testing.assert_allclose(denoised(noisy, given, "nl-ridge"), expected, atol=1e-3)
+
+
 def test_images_of_one_level_go_together(monkeypatch):
     batches = []
     monkeypatch.setattr(

@@ -141,9 +141,9 @@ class NLRidge(torch.nn.Module):
     def _together(
         self, levels: Array, covariances: Array, shape: tuple[int, int]
     ) -> Iterator[tuple[Recipe, dict[int, list[Planes]]]]:
-        """Recipes, and the images that are denoised by each, with how their channels are.
+        """Recipes, and the numbers of the images that are denoised by each, with the planes of their channels.
 
-        The images of one recipe have their channels split alike.
+        In all of these the same channels belong together.
         """
         found: dict[Any, dict[int, list[Planes]]] = {}
         for k, (level, covariance) in enumerate(zip(levels, covariances, strict=True)):
@@ -151,15 +151,14 @@ class NLRidge(torch.nn.Module):
             noisy = np.where(level > 1e-4 * self.data_range, level, 0.0)
             planes = planes_by_covariance(covariance, noisy, 1 / level)
             if planes:
-                typical = float(np.sqrt(np.mean(noisy[noisy > 0] ** 2)))
+                typical = 255 / self.data_range * np.sqrt(np.mean(noisy[noisy > 0] ** 2))
+                # 35/255 in float32 is more than 35/255, and the row of a table ends there.
+                row = round(float(typical), 4) if isinstance(self.method, str) else None
                 split = tuple(tuple(part.channels) for part in planes)
-                key = split, typical if isinstance(self.method, str) else None
-                found.setdefault(key, {})[k] = planes
-        for (_, typical), members in found.items():
-            if isinstance(self.method, str):
-                yield recipe(self.method, typical, self.data_range).within(shape), members
-            else:
-                yield self.method.within(shape), members
+                found.setdefault((split, row), {})[k] = planes
+        for (_, row), members in found.items():
+            chosen = recipe(self.method, row) if isinstance(self.method, str) else self.method
+            yield chosen.within(shape), members
 
 
 def _check_images(x: Any) -> None:

@@ -47,6 +47,13 @@ class _Images(NamedTuple):
     variance: float | Tensor
     original: Tensor | None
 
+    def of(self, strip: Strip) -> "_Images":
+        """The part of all of them that belongs to a strip."""
+        parts = [strip.of(image) if isinstance(image, Tensor) else image for image in self]
+        if self.guide is self.noisy:
+            parts[1] = parts[0]
+        return _Images(*parts)
+
 
 def step(
     noisy: Tensor,
@@ -100,15 +107,14 @@ def _step(
     ]
     for strip in _strips(similar, settings, max_memory):
         places = match(similar, strip, settings, max(sizes))
-        here = _Images(*(strip.of(x) if isinstance(x, Tensor) else x for x in images))
+        here = images.of(strip)
         for k, planes in enumerate(bands):
             there = slice(planes.start, planes.stop)
-            average = partial(_sums, here, there, estimator, patch, keep)
+            average = _recomputed(partial(_sums, here, there, estimator, patch, keep), images)
             for groups in _of_one_size(places, strip, noisy.shape[2:], settings, sizes[k]):
-                for part in groups.split(
-                    _groups_at_a_time(groups, planes, patch, noisy, max_memory)
-                ):
-                    some, corners = _recomputed(average, images)(part)
+                most = max_memory // _bytes_of_a_group(groups, planes, patch, noisy)
+                for part in groups.split(max(1, most)):
+                    some, corners = average(part)
                     sums[:, there, strip.images, strip.pixels] += some
                     weight[k, strip.images, strip.pixels] += corners
     found = torch.cat(
@@ -153,12 +159,8 @@ def match(similar: Tensor, strip: Strip, settings: Step, count: int) -> Tensor:
     """
     planes, _, height, width = similar.shape
     ys, xs = strip.block
-    patch, stride, window, radius = (
-        settings.patch_size,
-        settings.stride,
-        settings.window,
-        settings.window // 2,
-    )
+    patch, stride, window = settings.patch_size, settings.stride, settings.window
+    radius = window // 2
     top, bottom = int(ys[0]), int(ys[-1]) + patch
     here = similar[:, strip.images, top:bottom, None]
     there = pad(
@@ -201,13 +203,10 @@ def _of_one_size(
             yield places[torch.as_tensor(these, device=places.device), :size]
 
 
-def _groups_at_a_time(
-    groups: Tensor, planes: range, patch: int, noisy: Tensor, max_memory: int
-) -> int:
-    """How many groups fit in memory: their patches some times over, some square matrices, and indices."""
+def _bytes_of_a_group(groups: Tensor, planes: range, patch: int, noisy: Tensor) -> int:
+    """What a formula takes: the patches some times over, some square matrices, and where the patches are."""
     n, m = len(planes) * patch**2, groups.shape[1]
-    of_one = noisy.element_size() * (8 * n * m + 6 * (m**2 + n**2)) + 8 * n * m
-    return max(1, max_memory // of_one)
+    return noisy.element_size() * (8 * n * m + 6 * (m**2 + n**2)) + 8 * n * m
 
 
 def _recomputed(function: Callable[..., Sums], images: _Images) -> Callable[..., Sums]:
@@ -239,11 +238,8 @@ def _sums(
     V = gathered(variance.expand_as(noisy)) if isinstance(variance, Tensor) else variance
     left = 1.0
     if original is not None:
-        taken = (gathered(original) - Y) / V**0.5
-        spread = (
-            taken.var((1, 2), correction=0, keepdim=True) + 1e-12
-        ) ** 0.5  # has a gradient at 0
-        left = (1 - spread).clip(min=keep + 1e-6)
+        taken = ((gathered(original) - Y) / V**0.5).var((1, 2), correction=0, keepdim=True)
+        left = (1 - (taken + 1e-12) ** 0.5).clip(min=keep + 1e-6)  # a root has no gradient at 0
     estimate, weights = estimator.formula(Y, X, V * left**2)
     if not (isinstance(estimate, Tensor) and isinstance(weights, Tensor)):
         raise TypeError(
