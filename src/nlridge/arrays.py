@@ -27,9 +27,16 @@ def like(values: Any, array: Array) -> Array:
     """Numbers as an array of the library, the type and the device of another."""
     if not is_tensor(array):
         return np.asarray(values)
-    if isinstance(values, int | float):  # without a copy from the host
+    if isinstance(values, int | float):
         return array.new_full((), values)  # type: ignore[attr-defined]
-    return library(array).as_tensor(values, dtype=array.dtype, device=array.device)
+    return sent(values, array).to(array.dtype)
+
+
+def sent(values: Any, array: Any) -> Any:
+    """An array as it is, or as a tensor on the device of another, whose other work is not waited for."""
+    if not is_tensor(array):
+        return values
+    return library(array).as_tensor(values).to(array.device, non_blocking=True)
 
 
 def spread(values: float | Array, array: Array) -> Array:

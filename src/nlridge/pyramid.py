@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import is_tensor, library
+from .arrays import library, sent
 
 Image = npt.NDArray[np.float32]
 
@@ -65,14 +65,14 @@ def _analysed(image: Image, taps: Sequence[float] = _FILTER) -> Image:
     half = -(-length // 2)
     first = 1 - len(taps) // 2
     places = np.arange(first, 2 * half + first + len(taps) - 2) % (2 * length)
-    wide = _taken(image, np.minimum(places, 2 * length - 1 - places))
+    wide = image[..., sent(np.minimum(places, 2 * length - 1 - places), image)]
     return _combined(wide, taps, [slice(k, k + 2 * half - 1, 2) for k in range(len(taps))])
 
 
 def _synthesised(image: Image, length: int) -> Image:
     """The transpose of `_analysed`: each pixel of a row spread by the filter, up to the given length."""
     half, reach = image.shape[-1], len(_FILTER) // 4
-    wide = _taken(image, np.clip(np.arange(-reach, half + reach), 0, half - 1))
+    wide = image[..., sent(np.clip(np.arange(-reach, half + reach), 0, half - 1), image)]
     places = [slice(k, k + half) for k in range(2 * reach, -1, -1)]
     even, odd = (
         _combined(wide, _FILTER[1::2], places[1:]),
@@ -80,12 +80,6 @@ def _synthesised(image: Image, length: int) -> Image:
     )
     both = library(image).stack([even, odd], -1)
     return both.reshape(*image.shape[:-1], 2 * half)[..., :length]
-
-
-def _taken(image: Image, columns: npt.NDArray[np.intp]) -> Image:
-    if is_tensor(image):
-        columns = library(image).as_tensor(columns, device=image.device)
-    return image[..., columns]
 
 
 def _combined(rows: Image, taps: Sequence[float], places: Sequence[slice]) -> Image:

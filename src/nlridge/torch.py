@@ -17,6 +17,7 @@ except ImportError as error:
 from torch import Tensor
 
 from .arguments import checked_method, checked_positive, checked_strength
+from .arrays import like, sent
 from .channels import Planes, planes_by_covariance
 from .engines.torch import step
 from .framework import denoised
@@ -127,10 +128,10 @@ class NLRidge(torch.nn.Module):
         run = partial(step, max_memory=self.max_memory or _share_of_memory(images.device))
         result = images.clone()
         for chosen, members in self._together(levels, covariances, images.shape[2:]):
-            rows = torch.tensor(list(members), device=images.device)[:, None]
+            rows = sent(list(members), images)[:, None]
             for parts in zip(*members.values(), strict=True):  # the same channels of all members
-                columns = torch.tensor(parts[0].channels, device=images.device)
-                rotation = images.new_tensor(np.stack([planes.matrix for planes in parts]))
+                columns = sent(parts[0].channels, images)
+                rotation = like(np.stack([planes.matrix for planes in parts]), images)
                 noisy = torch.einsum("bpc,bchw->pbhw", rotation, units[rows, columns])
                 variance = _variance(sigmas / typical, images.shape, rotation, rows, columns)
                 *_, found = denoised(noisy, variance, chosen, run, strength=self.strength)

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import avg_pool2d, pad
 from torch.utils.checkpoint import checkpoint
 
+from ..arrays import sent
 from ..families import Estimator
 from ..patches.matching import FAR
 from ..recipes import Step
@@ -183,11 +184,13 @@ def match(similar: Tensor, strip: Strip, settings: Step, count: int) -> Tensor:
             distances[:, :, -1, dy] = tall[..., -patch:].sum(-1)
     distances[..., radius, radius] = -1  # the reference itself is always the first choice
     nearest = distances.flatten(-2).topk(min(count, window**2), largest=False).indices
-    rows = torch.arange(batch, device=similar.device) * (strip.pixels.stop - strip.pixels.start)
-    ys, xs = (torch.as_tensor(corners, device=similar.device) for corners in (ys, xs))
-    y = ys[:, None, None] - strip.pixels.start + nearest // window - radius
-    x = xs[:, None] + nearest % window - radius
-    return ((rows[:, None, None, None] + y) * width + x).flatten(0, 2)
+    image, row, column = (
+        torch.arange(size, device=similar.device) for size in (batch, len(ys), len(xs))
+    )
+    first = (image * (strip.pixels.stop - strip.pixels.start))[:, None, None, None]
+    y = (top - strip.pixels.start + stride * row)[:, None, None] + nearest // window - radius
+    x = (stride * column).clip(max=width - patch)[:, None] + nearest % window - radius
+    return ((first + y) * width + x).flatten(0, 2)
 
 
 def _of_one_size(
@@ -200,7 +203,7 @@ def _of_one_size(
             yield places[:, :size]
         else:
             these = np.flatnonzero(np.tile(sizes == size, len(places) // len(sizes)))
-            yield places[torch.as_tensor(these, device=places.device), :size]
+            yield places[sent(these, places), :size]
 
 
 def _bytes_of_a_group(groups: Tensor, planes: range, patch: int, noisy: Tensor) -> int:
