@@ -122,7 +122,7 @@ class NLRidge(torch.nn.Module):
             return self._denoised(images, sigmas).to(x.dtype)
 
     def _denoised(self, images: Tensor, sigmas: Tensor) -> Tensor:
-        typical = sigmas.flatten(2).median(-1).values[..., None, None]
+        typical = _median(sigmas.flatten(2))[..., None, None]
         units = images / typical  # of the noise
         levels, covariances = _seen(images, sigmas, typical, units)
         run = partial(step, max_memory=self.max_memory or _share_of_memory(images.device))
@@ -193,6 +193,11 @@ def _checked_sigma(sigma: Any, images: Tensor) -> Tensor:
             f"({len(images)},), or what broadcasts against x, {tuple(images.shape)}"
         )
     return found
+
+
+def _median(values: Tensor) -> Tensor:
+    """The middle of each row, or the mean of the two in the middle, of which PyTorch gives the lower one."""
+    return (values.median(-1).values - (-values).median(-1).values) / 2
 
 
 def _seen(images: Tensor, sigmas: Tensor, typical: Tensor, units: Tensor) -> tuple[Array, Array]:
