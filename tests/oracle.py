@@ -133,3 +133,52 @@ def bm3d(sigma, threshold=2.7):
         return combine(Y, power / (sigma**2 + power))
 
     return pilot, refine
+
+
+# The two-sided family, in rounds.
+
+
+def two_sided(kappa):
+    """Patches and pixels combined: estimate(Z, X, sigma), for what is left of the noise."""
+
+    def estimate(Z, X, sigma):
+        n, m = X.shape
+        mean = Z.mean(axis=1, keepdims=True)
+        Z, X = Z - mean, X - X.mean(axis=1, keepdims=True)
+        D = kappa * n * sigma**2
+        inverse = np.linalg.inv(X @ X.T + D * np.eye(n))
+        G = inverse @ X
+        norms = np.sum(X * G, axis=0) - D * np.sum(G**2, axis=0) + 1 / m
+        denoised = mean + (np.eye(n) - D * inverse) @ (Z @ X.T) @ G
+        return denoised, 1 / (sigma**2 * np.clip(norms, 1 / m, 1))
+
+    return estimate
+
+
+def rounds(noisy, pilot, sigma, estimate, settings, count, keep, blend):
+    """The second step on an image with less and less noise; groups are sought in every other round."""
+    patch, group, stride, window = settings
+    partly, result = noisy, pilot
+    corners = {}
+    for i in range(count):
+        tau = keep * (1 - (i + 1) / count)
+        if i % 2 == 0:
+            guide = blend * result + (1 - blend) * partly
+            corners = {
+                (y, x): similar(guide, y, x, patch, group, window)
+                for y in references(noisy.shape[0], patch, stride)
+                for x in references(noisy.shape[1], patch, stride)
+            }
+        sums = np.zeros((3, *noisy.shape))
+        for found in corners.values():
+            Y, Z, X = (group_matrix(image, found, patch) for image in (noisy, partly, result))
+            t = max(1 - np.std(Y - Z) / sigma, tau + 1e-6)
+            denoised, weights = estimate(Z, X, sigma * t)
+            left = (1 - tau / t) * denoised + tau / t * Z
+            for k, (y, x) in enumerate(found):
+                here = np.s_[y : y + patch, x : x + patch]
+                sums[0][here] += weights[k] * denoised[:, k].reshape(patch, patch)
+                sums[1][here] += weights[k] * left[:, k].reshape(patch, patch)
+                sums[2][here] += weights[k]
+        result, partly = sums[0] / sums[2], sums[1] / sums[2]
+    return result

@@ -48,7 +48,8 @@ def run_matching(
 @kernel
 def run_groups(image, row, plane, planes, places, m, patch, group, weights, mask, total, weight):
     groups.gather(image, row, plane, planes, places, m, patch, group)
-    groups.aggregate(group, weights, places, m, patch, mask, total, row, plane, planes, weight)
+    groups.aggregate_weights(weights, places, m, weight)
+    groups.aggregate(group, weights, places, m, patch, mask, total, row, plane, planes)
 
 
 @pytest.mark.parametrize("vectors", [1, 2, 3, 4, 7])

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 __all__ = [
+    "Coarse",
     "Denoised",
     "Estimator",
     "Family",
@@ -12,6 +13,7 @@ __all__ = [
     "PoissonGaussian",
     "Quality",
     "Recipe",
+    "Rounds",
     "Step",
     "__version__",
     "denoise",
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from .noise.gaussian import Gaussian
     from .noise.poisson import PoissonGaussian
     from .quality import Quality, estimate_psnr
-    from .recipes import Recipe, Step, recipe, recipe_names
+    from .recipes import Coarse, Recipe, Rounds, Step, recipe, recipe_names
 
 # NumPy, Numba and the kernels are imported when a name is first used.
 _HOMES = {
@@ -45,7 +47,9 @@ _HOMES = {
     "estimate_sigma": ".estimating",
     "Quality": ".quality",
     "estimate_psnr": ".quality",
+    "Coarse": ".recipes",
     "Recipe": ".recipes",
+    "Rounds": ".recipes",
     "Step": ".recipes",
     "recipe": ".recipes",
     "recipe_names": ".recipes",

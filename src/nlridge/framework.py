@@ -1,18 +1,19 @@
-"""The algorithm: the two steps of section 2 of the paper, whatever the family; and beyond the paper, rounds and scales.
+"""The algorithm: the two steps of section 2 of the paper, whatever the family; and beyond it, rounds and scales.
 
 Images are arrays of (planes, height, width): one plane if gray, and otherwise brightness first and colours
 after it, which have little to do with each other (see `channels`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from .families import Estimator, Family
-from .pyramid import coarser, coarser_variance, with_coarse
-from .recipes import Recipe, Step
+from .pyramid import coarser, coarser_shape, coarser_variance, with_coarse
+from .recipes import Recipe, Rounds, Step
 from .rounds import Partly
 
 Image = npt.NDArray[np.float32]
@@ -21,7 +22,8 @@ Image = npt.NDArray[np.float32]
 class RunStep(Protocol):
     """What an engine does: match on `similar`, denoise each group, average the patches back.
 
-    Gives the result, and the same with some of the noise left in it if `partly` says so.
+    Gives the result, and the same with some of the noise left in it if `partly` says so.  `groups` is what an
+    engine remembers of one round for the next: groups that are in it are not sought again.
     """
 
     def __call__(
@@ -35,6 +37,7 @@ class RunStep(Protocol):
         similar: Image,
         bands: Sequence[range],
         partly: Partly | None = None,
+        groups: dict[Any, Any] | None = None,
     ) -> tuple[Image, Image]: ...
 
 
@@ -47,22 +50,22 @@ def denoised(
     strength: float = 1.0,
     renewed: Callable[[Image], Image] | None = None,
 ) -> Iterator[Image]:
-    """The pilot and the result, with the help of an image of half the size if the recipe says so."""
-    if recipe.coarse is None:
+    """The pilot and the result, with the help of an image of half the size if the recipe says so.
+
+    The coarse image has half the noise: what is broad is better seen in it.
+    """
+    scale = recipe.coarse
+    if scale is None:
         yield from two_steps(noisy, variance, recipe, run, strength=strength, renewed=renewed)
         return
-    scale = recipe.coarse
-    *_, help = denoised(
-        coarser(noisy), coarser_variance(variance), scale.recipe, run, strength=strength
-    )
+    small, small_variance = coarser(noisy), coarser_variance(variance)
+    *_, help = denoised(small, small_variance, scale.recipe, run, strength=strength)
+
+    def helped(pilot: Image) -> Image:
+        return with_coarse(pilot, help, scale.pilot_level)
+
     steps = two_steps(
-        noisy,
-        variance,
-        recipe,
-        run,
-        strength=strength,
-        renewed=renewed,
-        mended=lambda pilot: with_coarse(pilot, help, scale.pilot_level),
+        noisy, variance, recipe, run, strength=strength, renewed=renewed, helped=helped
     )
     yield next(steps)
     for result in steps:
@@ -77,7 +80,7 @@ def two_steps(
     *,
     strength: float = 1.0,
     renewed: Callable[[Image], Image] | None = None,
-    mended: Callable[[Image], Image] | None = None,
+    helped: Callable[[Image], Image] | None = None,
 ) -> Iterator[Image]:
     """Denoise with Θ from the noisy image alone, then with the result in place of the truth.
 
@@ -85,41 +88,65 @@ def two_steps(
     are first sought in the brightness alone, since colours are mostly noise, then in all planes of the
     pilot.
 
-    The second step may go on in rounds: each takes a part of the noise only, and starts from the result of
-    the one before.
-
     `strength` counts the noise as stronger or weaker, but the first step never as stronger: the minimiser
     of SURE would turn what it takes for too much noise into its negative.  Where pixels are missing from
     the noisy image, and were filled in for the first step, `renewed` gives the noisy image for the second
-    from the pilot.
+    from the pilot.  `helped` is what a coarser image makes of the pilot.
     """
     family, bands = recipe.family, bands_of(len(noisy), recipe.family)
     weaker = min(strength, 1.0) ** 2 * variance
     pilot, _ = run(noisy, noisy, family.pilot, recipe.first, weaker, similar=noisy[:1], bands=bands)
-    if mended is not None:
-        pilot = mended(pilot)
+    if helped is not None:
+        pilot = helped(pilot)
     yield pilot
     if recipe.second is None or family.refine is None:
         return
     if renewed is not None:
         noisy = renewed(pilot)
-    variance = strength**2 * variance
-    rounds = recipe.rounds
+    refine = partial(
+        run,
+        estimator=family.refine,
+        settings=recipe.second,
+        variance=strength**2 * variance,
+        bands=bands,
+    )
+    if recipe.rounds.count > 1:
+        yield in_rounds(noisy, pilot, recipe.rounds, refine)
+    else:
+        yield refine(noisy, pilot, similar=pilot)[0]
+
+
+def in_rounds(
+    noisy: Image, pilot: Image, rounds: Rounds, refine: Callable[..., tuple[Image, Image]]
+) -> Image:
+    """The second step, some of the noise at a time.
+
+    Each round gives a better guide, and an image with less noise, to the next: patches are combined as in the
+    second step, and then some of the noise that they had is left in them, until the last round leaves none.
+    How much they had is found out group by group.
+    """
     result, partly = pilot, noisy
+    groups: dict[Any, Any] = {}
     for k in range(rounds.count):
-        keep = rounds.start * (1 - (k + 1) / rounds.count)
-        similar = result if rounds.blend == 1 else partly + rounds.blend * (result - partly)
-        result, partly = run(
+        if k % 2 == 0:  # groups hardly change from one round to the next
+            groups = {}
+        result, partly = refine(
             partly,
             result,
-            family.refine,
-            recipe.second,
-            variance,
-            similar=similar,
-            bands=bands,
-            partly=Partly(noisy, keep) if rounds.count > 1 else None,
+            similar=partly + rounds.blend * (result - partly),
+            partly=Partly(noisy, rounds.keep * (1 - (k + 1) / rounds.count)),
+            groups=groups,
         )
-    yield result
+    return result
+
+
+def steps_of(recipe: Recipe, shape: tuple[int, int]) -> Iterator[tuple[tuple[int, int], Step]]:
+    """What `denoised` will run, for an image of (height, width): the shape and the settings of each step."""
+    if recipe.coarse is not None:
+        yield from steps_of(recipe.coarse.recipe, coarser_shape(shape))
+    yield shape, recipe.first
+    if recipe.second is not None:
+        yield from [(shape, recipe.second)] * recipe.rounds.count
 
 
 def bands_of(planes: int, family: Family) -> list[range]:

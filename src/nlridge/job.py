@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .channels import Image, Planes, planes_of, taken
 from .engines import cpu
-from .framework import denoised
+from .framework import denoised, steps_of
 from .levels import Levels, trusted
 from .missing import fill
 from .noise import Noise
@@ -45,9 +45,8 @@ class Job:
 
     def blocks(self) -> int:
         """How often `run` will tick."""
-        steps = filter(None, (self.recipe.first, self.recipe.second))
-        shape = self.pixels.shape[1:]
-        return len(self.planes) * sum(len(list(cpu.blocks(shape, step))) for step in steps)
+        steps = steps_of(self.recipe, self.pixels.shape[1:])
+        return len(self.planes) * sum(len(list(cpu.blocks(*step))) for step in steps)
 
     def run(self, workers: int, tick: Callable[[], None]) -> Iterator[Sequence[Image]]:
         """The pilot and the result, in planes of the stabilised and scaled image."""

@@ -30,6 +30,12 @@ def coarser(image: Image) -> Image:
     return _analysed(_analysed(image).mT).mT / 2
 
 
+def coarser_shape(shape: tuple[int, int]) -> tuple[int, int]:
+    """That of the coarser image."""
+    height, width = shape
+    return -(-height // 2), -(-width // 2)
+
+
 def coarser_variance(variance: float | Image) -> float | Image:
     """That of the noise of the coarser image."""
     if isinstance(variance, float | int):

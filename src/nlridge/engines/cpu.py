@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -88,6 +88,8 @@ class Window(NamedTuple):
         return (slice(None), *here), (slice(None), slice(y0, y1), slice(x0, x1))
 
 
+Groups: TypeAlias = dict[tuple[int, int], npt.NDArray[Any]]
+"""Where the similar patches of each block are, by its first reference: offsets in its window."""
 Sums: TypeAlias = tuple[Window, Image, Image, Image]
 
 
@@ -119,13 +121,15 @@ def step(
     similar: Image,
     bands: Sequence[range],
     partly: Partly | None = None,
+    groups: Groups | None = None,
     workers: int,
     tick: Callable[[], None],
 ) -> tuple[Image, Image]:
     """Match on `similar`, denoise the groups, and average them back into an image.
 
     `variance` is that of the noise: a number, or a plane for all planes, or one for each.  `bands` says
-    which planes share one Θ.  `tick` is called from the calling thread after each block.  Gives the
+    which planes share one Θ.  Groups that are in `groups` are not sought again; those that are found are left
+    there.  `tick` is called from the calling thread after each block.  Gives the
     result, and the same with some of the noise left in it if `partly` says so.
     """
     total = np.zeros_like(noisy)
@@ -136,7 +140,7 @@ def step(
         for k, planes in enumerate(bands)
     ]
     images = _Images(noisy, guide, similar, variance, partly)
-    denoise = partial(_denoise_block, images, found, settings)
+    denoise = partial(_denoise_block, images, found, settings, groups)
     for window, *sums in _in_order(denoise, list(blocks(noisy.shape[1:], settings)), workers):
         for some, image in zip(sums, (total, rest, weight), strict=True):
             window.add(some, image)
@@ -188,7 +192,9 @@ def _in_order(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _denoise_block(images: _Images, bands: Sequence[Band], settings: Step, block: Block) -> Sums:
+def _denoise_block(
+    images: _Images, bands: Sequence[Band], settings: Step, groups: Groups | None, block: Block
+) -> Sums:
     """The weighted sums of the denoised patches of a block, and the weights at their corners."""
     noisy, guide, similar, variance, partly = images
     patch, radius = settings.patch_size, settings.window // 2
@@ -202,7 +208,6 @@ def _denoise_block(images: _Images, bands: Sequence[Band], settings: Step, block
     )
     y = window.cut(noisy, 0)
     x = window.cut(guide, 0)
-    g = window.cut(similar, FAR)
     original = window.cut(noisy[:0] if partly is None else partly.original, 0)
     keep = np.float32(0 if partly is None else partly.keep)
     if isinstance(variance, np.ndarray):
@@ -213,23 +218,29 @@ def _denoise_block(images: _Images, bands: Sequence[Band], settings: Step, block
     rest = np.zeros_like(y if keep > 0 else y[:0])
     most = max(band.group_size for band in bands)
     sizes = group_sizes(block, noisy.shape[1:], settings, most)
-    places = np.empty(len(sizes) * most, np.intp)
     plane = window.height * window.width
-    _match(
-        g.reshape(-1),
-        window.width,
-        plane,
-        len(g),
-        ys - top,
-        xs - left,
-        settings.stride,
-        patch,
-        settings.window,
-        v.reshape(-1)[0],
-        sizes,
-        most,
-        places,
-    )
+    key = int(ys[0]), int(xs[0])
+    if groups is not None and key in groups:
+        places = groups[key].astype(np.intp)
+    else:
+        places = np.zeros(len(sizes) * most, np.intp)
+        _match(
+            window.cut(similar, FAR).reshape(-1),
+            window.width,
+            plane,
+            len(similar),
+            ys - top,
+            xs - left,
+            settings.stride,
+            patch,
+            settings.window,
+            v.reshape(-1)[0],
+            sizes,
+            most,
+            places,
+        )
+        if groups is not None:
+            groups[key] = places.astype(np.min_scalar_type(plane))
     for band, corners in zip(bands, weight, strict=True):
         band.denoise_groups(
             y[band.planes].reshape(-1),

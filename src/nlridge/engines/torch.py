@@ -24,6 +24,8 @@ from ..recipes import Step
 from ..rounds import Partly
 from .cpu import Block, group_sizes, references
 
+Groups: TypeAlias = dict[tuple[int, ...], Tensor]
+"""Where the similar patches of each strip are, by its name."""
 Sums: TypeAlias = tuple[Tensor, Tensor]
 
 _LEAST_MEMORY = 2**20
@@ -38,6 +40,10 @@ class Strip(NamedTuple):
 
     def of(self, image: Tensor) -> Tensor:
         return image[:, self.images, self.pixels]
+
+    @property
+    def name(self) -> tuple[int, ...]:
+        return self.images.start, int(self.block.ys[0]), int(self.block.ys[-1])
 
 
 class _Images(NamedTuple):
@@ -66,22 +72,25 @@ def step(
     similar: Tensor,
     bands: Sequence[range],
     partly: Partly | None = None,
+    groups: Groups | None = None,
     max_memory: int,
 ) -> tuple[Tensor, Tensor]:
     """Match on `similar`, denoise the groups, and average them back into images.
 
-    As `nlridge.engines.cpu.step`, for tensors.  `max_memory` is what it may take at a time, in bytes; where the
+    As `nlridge.engines.cpu.step`, for tensors.  Groups that are in `groups` are not sought again.  `max_memory` is what it may take at a time, in bytes; where the
     device has not as much, it is tried again with half of it.
     """
     keep = 0.0 if partly is None else partly.keep
     images = _Images(noisy, guide, variance, None if partly is None else partly.original)
     while True:
         try:
-            return _step(images, similar, bands, estimator, settings, keep, max_memory)
+            return _step(images, similar, bands, estimator, settings, keep, groups, max_memory)
         except torch.OutOfMemoryError:
             if max_memory <= _LEAST_MEMORY:
                 raise
         max_memory //= 2
+        if groups is not None:  # those of larger strips
+            groups.clear()
         warnings.warn(
             f"{noisy.device} is out of memory; trying again with max_memory={max_memory} "
             "(pass max_memory to NLRidge to begin with less)",
@@ -97,6 +106,7 @@ def _step(
     estimator: Estimator,
     settings: Step,
     keep: float,
+    known: Groups | None,
     max_memory: int,
 ) -> tuple[Tensor, Tensor]:
     noisy, patch = images.noisy, settings.patch_size
@@ -107,7 +117,7 @@ def _step(
         for k in range(len(bands))
     ]
     for strip in _strips(similar, settings, max_memory):
-        places = match(similar, strip, settings, max(sizes))
+        places = _places(similar, strip, settings, max(sizes), known)
         here = images.of(strip)
         for k, planes in enumerate(bands):
             there = slice(planes.start, planes.stop)
@@ -149,6 +159,17 @@ def _strips(similar: Tensor, settings: Step, max_memory: int) -> Iterator[Strip]
                 min(height, int(there[-1]) + settings.patch_size + radius),
             )
             yield Strip(slice(first, first + images), Block(there, xs), reach)
+
+
+def _places(
+    similar: Tensor, strip: Strip, settings: Step, count: int, known: Groups | None
+) -> Tensor:
+    """Those of `match`, which are remembered if there are rounds to come."""
+    if known is None:
+        return match(similar, strip, settings, count)
+    if strip.name not in known:
+        known[strip.name] = match(similar, strip, settings, count).int()
+    return known[strip.name].long()
 
 
 @torch.no_grad()

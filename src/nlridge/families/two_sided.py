@@ -109,12 +109,10 @@ def two_sided_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     y = np.empty(side * size, np.float32)
     _centred(y, mean, Y, u, U, inside, n, m)
     C = np.empty(size * size, np.float32)  # (ỸX̃')'
-    product(C, ZERO, size, x, ZERO, ONE, size, y, ZERO, size, size, size, m)
-    L = x  # no longer needed: C with the left factor, (I - D A⁻¹) ỸX̃'
-    if size * size > side * size:
-        L = np.empty(size * size, np.float32)
-    product(L, ZERO, size, C, ZERO, size, ONE, inverse, ZERO, size, size, size, n)
-    for o in range(0, size * size, LANES):
+    product(C, ZERO, size, x, ZERO, ONE, size, y, ZERO, size, panels(n), size, m)
+    L = np.empty(size * size, np.float32)  # with the left factor: that of (I - D A⁻¹) ỸX̃'
+    product(L, ZERO, size, C, ZERO, size, ONE, inverse, ZERO, size, panels(n), size, n)
+    for o in range(0, n * size, LANES):
         store(L, o, fma(splat(-D), load(L, o), load(C, o)))
     product(denoised, ZERO, size, G, ZERO, size, ONE, L, ZERO, size, panels(m), size, n)
     for j in range(m):
