@@ -17,6 +17,8 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.cache/kernels-$(SOURCES)
 demo: $(VENV)/demo
 	@$(BIN)/nlridge demo $(if $(IMAGE),"$(IMAGE)") $(if $(SIGMA),--sigma $(SIGMA)) $(ARGS)
 
+# PyTorch's threads spin while they wait: on a busy machine, most of the time.
+test: export OMP_NUM_THREADS := 1
 test: lint
 	@$(BIN)/python -m pytest $(ARGS)
 

@@ -19,6 +19,7 @@ from nlridge import Recipe, Step, denoise, recipe
 from nlridge.families.bayes import bayes
 from nlridge.families.bm3d import bm3d
 from nlridge.families.ridge import ridge
+from nlridge.framework import steps_of
 
 STEPS = Step(5, 9, stride=3, window=11), Step(4, 14, stride=2, window=13)
 SMALL = Recipe(ridge(), *STEPS)
@@ -123,11 +124,14 @@ def test_workers_make_no_difference(method):
 
 @pytest.mark.parametrize("method", nlridge.recipe_names())
 def test_a_far_part_of_the_image_makes_no_difference(method):
-    """What a tile with a halo will rest on: grid, blocks and sums are anchored to the corner."""
-    chosen = recipe(method, 10)
+    """What a tile with a halo will rest on: grid, blocks and sums are anchored to the corner.
+
+    (Of two scales: `test_far_away_nothing_changes_with_two_scales`.)
+    """
+    chosen = replace(recipe(method, 10), coarse=None)
     reach = sum(
         step.window - 1 + step.patch_size + 8 * step.stride
-        for step in (chosen.first, chosen.second)
+        for _, step, _ in steps_of(chosen, (1, 1))
     )
     noisy = texture(2 * reach + 40, 2 * reach + 60)
     whole = denoise(noisy, 10, method=chosen)
@@ -280,6 +284,7 @@ from nlridge import Recipe, Step
 from nlridge.families.bayes import bayes
 from nlridge.families.bm3d import bm3d
 from nlridge.families.ridge import ridge
+from nlridge.framework import steps_of
 y, x = np.mgrid[:60, :80]
 noisy = 100 + 50 * np.sin(x / 3) + np.random.default_rng(0).normal(0, 10, x.shape)
 odd = [Recipe(family, Step(p, m, s, 21), Step(p, m + 8, s, 21))

@@ -333,7 +333,7 @@ def test_a_map_that_is_the_same_everywhere_is_one_sigma(method):
     np.testing.assert_allclose(
         denoise(noisy, np.full(noisy.shape, SIGMA), method=method),
         denoise(noisy, SIGMA, method=method),
-        atol=1e-3,
+        atol=0.01,
     )
 
 
@@ -342,7 +342,7 @@ def test_maps_for_colours_and_stacks():
     shared = two_halves((40, 40))
     expected = denoise(noisy, shared, channel_axis=-1)
     each = denoise(noisy, np.repeat(shared[..., None], 3, axis=-1), channel_axis=-1)
-    np.testing.assert_allclose(each, expected, atol=1e-3)
+    np.testing.assert_allclose(each, expected, atol=0.01)
     stack = np.stack([noisy, noisy])
     for sigma in (shared, np.stack([shared, shared])):
         result = denoise(stack, sigma, stack_axis=0, channel_axis=-1)

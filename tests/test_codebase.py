@@ -27,6 +27,7 @@ def imports(file):
 def test_data_flows_one_way():
     """Kernels know no patches, patches no families, families no engine, and nothing the front end."""
     order = [
+        "arrays",
         "kernels",
         "patches",
         "families",
@@ -42,6 +43,8 @@ def test_data_flows_one_way():
         "job",
         "arguments",
         "estimating",
+        "torch",
+        "tensors",
         "denoising",
         "quality",
         "files",
@@ -79,13 +82,15 @@ def test_the_changelog_has_this_version():
     assert re.search(rf"^## {re.escape(nlridge.__version__)}\b", changelog, re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/extending.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/extending.md", "docs/pytorch.md"])
 def test_the_python_of_the_pages_runs(page, tmp_path):
     """Block after block, as a reader would: imported from files, so that kernels can be kept."""
     blocks = re.findall(
         r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL
     )
     assert blocks
+    if page == "docs/pytorch.md":
+        pytest.importorskip("torch", reason="PyTorch is not installed")
     program = tmp_path / "page.py"
     program.write_text("\n".join(blocks), encoding="utf-8")
     subprocess.run([sys.executable, program], cwd=tmp_path, check=True)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .arrays import library
 from .noise import Noise
 from .noise.gaussian import Gaussian
 from .recipes import Recipe, recipe
@@ -73,17 +74,20 @@ class Layout(NamedTuple):
 
     def frames(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """A view of (frames, channels, height, width)."""
-        array = np.moveaxis(array, self._named, range(len(self._named)))
+        array = library(array).moveaxis(array, self._named, list(range(len(self._named))))
         if self.channel is None:
-            array = np.expand_dims(array, -3)
+            array = array[..., None, :, :]
         return array[None] if self.stack is None else array
 
     def like_image(self, frames: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """A view of the image's own shape."""
         array = frames[0] if self.stack is None else frames
         if self.channel is None:
-            array = np.squeeze(array, axis=-3)
-        return np.moveaxis(array, range(len(self._named)), self._named)
+            array = array[..., 0, :, :]
+        found: npt.NDArray[Any] = library(array).moveaxis(
+            array, list(range(len(self._named))), self._named
+        )
+        return found
 
     def spread(self, name: str, array: npt.NDArray[Any], instead: str = "") -> npt.NDArray[Any]:
         """`frames` of what has the image's shape, or is the same for all frames or channels and lacks their axis."""

@@ -67,15 +67,23 @@ def planes_of(pixels: Array, sigmas: Array, scales: Array) -> list[Planes]:
     """How the channels of an image are best denoised: one entry for channels that belong together.
 
     `pixels` is a sample of the image, (channels, count), and `sigmas` the level of the noise of each
-    channel; those without noise are left out.  Planes are made of the channels times `scales`.  In units of it the noise of all channels is the same, and
-    stays so under any rotation: for three channels of one level, red, green and blue or the like,
-    `OPPONENT`, and otherwise the rotation to their principal components.
+    channel; those without noise are left out.  Planes are made of the channels times `scales`.
+    """
+    units = np.where(sigmas > 0, sigmas, 1.0)
+    covariance = np.atleast_2d(np.cov(pixels / units[:, None], bias=True))
+    return planes_by_covariance(covariance, sigmas, scales)
+
+
+def planes_by_covariance(covariance: Array, sigmas: Array, scales: Array) -> list[Planes]:
+    """`planes_of` an image whose channels have this covariance, in units of their noise.
+
+    In these units the noise of all channels is the same, and stays so under any rotation: for three channels of
+    one level, red, green and blue or the like, `OPPONENT`, and otherwise the rotation to their principal
+    components.
     """
     noisy = np.flatnonzero(sigmas)
     if len(noisy) == 0:
         return []
-    units = np.where(sigmas > 0, sigmas, 1.0)
-    covariance = np.atleast_2d(np.cov(pixels / units[:, None], bias=True))
     found = []
     for together in _related((covariance - np.eye(len(sigmas)))[np.ix_(noisy, noisy)]):
         together = noisy[together].tolist()

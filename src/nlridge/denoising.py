@@ -25,6 +25,7 @@ from .arguments import (
     frame_of,
     missing_pixels,
 )
+from .arrays import is_tensor
 from .job import Job, decided, float_type
 from .levels import trusted
 from .noise import Noise
@@ -53,7 +54,8 @@ def denoise(
         The noisy image, of integers or floats in any range: whatever NumPy takes for an array. It has
         one more dimension for channels or for a stack of images if `channel_axis` or `stack_axis` says
         so, and two more for both. It is not written to. Pixels that are NaN, or masked in a masked
-        array, are missing (see `mask`).
+        array, are missing (see `mask`). A tensor of PyTorch gives a tensor back, on the same device (see
+        `nlridge.torch`).
     sigma : float, sequence of floats or array, optional
         Standard deviation of Gaussian noise, in the image's own units: a number, one for each channel,
         or a map of the image's shape (without the axis of channels, or of the stack, if it is the same
@@ -143,6 +145,24 @@ def denoise(
     >>> bool(np.std(blind - clean) < 4)
     True
     """
+    if is_tensor(image):
+        from .tensors import denoise_tensor  # PyTorch is never imported unless it is used
+
+        found: npt.NDArray[np.floating[Any]] = denoise_tensor(
+            denoise,
+            image,
+            sigma,
+            noise=noise,
+            strength=strength,
+            method=method,
+            mask=mask,
+            channel_axis=channel_axis,
+            stack_axis=stack_axis,
+            data_range=data_range,
+            workers=workers,
+            progress=progress,
+        )
+        return found
     threads, progress = checked_workers(workers), checked_progress(progress)
     frames, prepare, layout = _prepared(
         image, sigma, noise, strength, method, mask, stack_axis, channel_axis, data_range

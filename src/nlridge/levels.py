@@ -10,7 +10,7 @@ from .missing import blurred
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-_FLOOR = 0.01  # of the typical level of a map: no pixel is trusted more than if it had that
+FLOOR = 0.01  # of the typical level of a map: no pixel is trusted more than if it had that
 _LOST = 5.0  # times the level of the pixels around it: such a pixel is as good as missing,
 _FEW = 0.4  # if few of those are such pixels themselves
 
@@ -43,7 +43,7 @@ def trusted(levels: Array, missing: Mask | None, channels: int) -> Levels:
             )
         there = level[~gone & (level > 0)]
         middle = float(np.median(there)) if there.size else 0.0
-        bounded = np.maximum(np.where(gone, middle, level), _FLOOR * middle)
+        bounded = np.maximum(np.where(gone, middle, level), FLOOR * middle)
         bounded, bad = _without_lost(bounded, middle)
         found.append(bounded)
         typical.append(middle)

@@ -3,30 +3,31 @@
 The coarse image is the low-pass band of Daubechies' least asymmetric wavelet of eight moments: white noise
 stays white in it, at half the level, and where it is put back, everything finer is left alone.  Filters are
 16 pixels long, so that a part of an image knows nothing of another that is far away.
+
+Images are arrays or tensors whose last two axes are height and width.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from .arrays import library, sent
+
 Image = npt.NDArray[np.float32]
 
 # The low-pass filter "sym8"; its square norm is 1, and its sum √2.
-_FILTER = np.array(
-    [
-        -0.0033824159510061256, -0.0005421323317911481, 0.03169508781149298, 0.007607487324917605,
-        -0.1432942383508097, -0.061273359067658524, 0.4813596512583722, 0.7771857517005235,
-        0.3644418948353314, -0.05194583810770904, -0.027219029917056003, 0.049137179673607506,
-        0.003808752013890615, -0.01495225833704823, -0.0003029205147213668, 0.0018899503327594609,
-    ]
+_FILTER = (
+    -0.0033824159510061256, -0.0005421323317911481, 0.03169508781149298, 0.007607487324917605,
+    -0.1432942383508097, -0.061273359067658524, 0.4813596512583722, 0.7771857517005235,
+    0.3644418948353314, -0.05194583810770904, -0.027219029917056003, 0.049137179673607506,
+    0.003808752013890615, -0.01495225833704823, -0.0003029205147213668, 0.0018899503327594609,
 )  # fmt: skip
-_REACH = len(_FILTER)
 
 
 def coarser(image: Image) -> Image:
-    """The image of (planes, height, width) at half the size, with the same brightness and half the noise."""
-    for axis in (-1, -2):
-        image = _analysed(image, axis)
-    return (image / 2).astype(np.float32)
+    """The image at half the size, with the same brightness and half the noise."""
+    return _halved(_halved(image).mT).mT
 
 
 def coarser_shape(shape: tuple[int, int]) -> tuple[int, int]:
@@ -37,19 +38,21 @@ def coarser_shape(shape: tuple[int, int]) -> tuple[int, int]:
 
 def coarser_variance(variance: float | Image) -> float | Image:
     """That of the noise of the coarser image."""
-    if not isinstance(variance, np.ndarray):
+    if isinstance(variance, float | int):
         return variance / 4
-    for axis in (-1, -2):
-        variance = _analysed(variance, axis, _FILTER**2)
-    return (variance / 4).astype(np.float32)
+    squares = tuple(tap**2 for tap in _FILTER)
+    return _halved(_halved(variance, squares).mT, squares).mT / 4
 
 
-def with_coarse(image: Image, coarse: Image, level: int) -> Image:
+def with_coarse(
+    image: Image, coarse: Image, level: int, most: float | Image = float("inf")
+) -> Image:
     """The image with its low-pass band of a level (1: half the size, 2: a quarter, ...) taken from a coarse one.
 
-    `coarse` is of half the size.
+    `coarse` is of half the size.  Where it differs by more than `most`, the difference is no matter of noise (a
+    hot pixel, say), and is not spread.
     """
-    change = coarse - coarser(image)
+    change = (coarse - coarser(image)).clip(-most, most)
     sizes = []
     for _ in range(level - 1):
         sizes.append(change.shape[-2:])
@@ -61,51 +64,43 @@ def with_coarse(image: Image, coarse: Image, level: int) -> Image:
 
 def _finer(coarse: Image, size: tuple[int, ...]) -> Image:
     """The image of the given size that has this coarse one and nothing that is finer."""
-    image = 2 * coarse
-    for axis in (-2, -1):
-        image = _synthesised(image, axis, size[axis])
-    return image.astype(np.float32)
+    height, width = size
+    return _synthesised(_synthesised(2 * coarse.mT, height).mT, width)
 
 
-def _analysed(image: Image, axis: int, taps: npt.NDArray[np.float64] = _FILTER) -> Image:
-    """Low-pass filtered along an axis, and every other pixel of it; the image goes on mirrored."""
-    length = image.shape[axis]
+def _halved(image: Image, taps: Sequence[float] = _FILTER) -> Image:
+    """The mean of each other pixel of a row and of those around it, weighted by the taps; the image goes on mirrored.
+
+    As a sum of differences from the pixel itself: those of a bright image would lose digits.
+    """
+    length = image.shape[-1]
     half = -(-length // 2)
-    found = np.zeros(
-        (*image.shape[:-1], half) if axis == -1 else (image.shape[0], half, image.shape[2]),
-        np.float32,
-    )
+    first = 1 - len(taps) // 2
+    places = np.arange(first, 2 * half + first + len(taps) - 2) % (2 * length)
+    wide = image[..., sent(np.minimum(places, 2 * length - 1 - places), image)]
+    pixels = image[..., ::2]
+    found = library(image).zeros_like(pixels)
     for k, tap in enumerate(taps):
-        places = _mirrored(2 * np.arange(half) + k - _REACH // 2 + 1, length)
-        found += np.float32(tap) * image.take(places, axis=axis)
+        found += tap / sum(taps) * (wide[..., k : k + 2 * half - 1 : 2] - pixels)
+    return pixels + found
+
+
+def _synthesised(image: Image, length: int) -> Image:
+    """The transpose of `_halved`, but for a factor: each pixel of a row spread by the filter, up to the given length."""
+    half, reach = image.shape[-1], len(_FILTER) // 4
+    wide = image[..., sent(np.clip(np.arange(-reach, half + reach), 0, half - 1), image)]
+    places = [slice(k, k + half) for k in range(2 * reach, -1, -1)]
+    even, odd = (
+        _combined(wide, _FILTER[1::2], places[1:]),
+        _combined(wide, _FILTER[::2], places[:-1]),
+    )
+    both = library(image).stack([even, odd], -1)
+    return both.reshape(*image.shape[:-1], 2 * half)[..., :length]
+
+
+def _combined(rows: Image, taps: Sequence[float], places: Sequence[slice]) -> Image:
+    """The sum of the parts of all rows at some places, each times its tap."""
+    found = taps[0] * rows[..., places[0]]
+    for tap, place in zip(taps[1:], places[1:], strict=True):
+        found += tap * rows[..., place]
     return found
-
-
-def _synthesised(image: Image, axis: int, length: int) -> Image:
-    """The transpose of `_analysed`: each pixel spread by the filter."""
-    half = image.shape[axis]
-    shape = list(image.shape)
-    shape[axis] = length
-    found = np.zeros(shape, np.float32)
-    place = np.arange(length)
-    for k, tap in enumerate(_FILTER):
-        source = place - k + _REACH // 2 - 1
-        even = source % 2 == 0
-        here = np.flatnonzero(even)
-        from_ = _mirrored_halves(source[even] // 2, half)
-        part = np.float32(tap) * image.take(from_, axis=axis)
-        if axis == -1:
-            found[..., here] += part
-        else:
-            found[..., here, :] += part
-    return found
-
-
-def _mirrored(places: npt.NDArray[np.intp], length: int) -> npt.NDArray[np.intp]:
-    """Places beyond the ends of an axis, turned back: ... 1 0 | 0 1 2 ... n-1 | n-1 n-2 ..."""
-    places = places % (2 * length)
-    return np.where(places < length, places, 2 * length - 1 - places)
-
-
-def _mirrored_halves(places: npt.NDArray[np.intp], half: int) -> npt.NDArray[np.intp]:
-    return np.clip(places, 0, half - 1)

@@ -216,7 +216,8 @@ def recipe(name: str, sigma: float, data_range: float = 255.0) -> Recipe:
     if name not in _RECIPES:
         names = ", ".join(map(repr, _RECIPES))
         raise ValueError(f"method is {name!r}; expected one of {names}, or a Recipe")
-    return _RECIPES[name](255 * sigma / data_range if data_range > 0 else float("inf"))
+    level = 255 * sigma / data_range if data_range > 0 else float("inf")
+    return _RECIPES[name](float(f"{level:.6g}"))  # at the edge of a row rounding shall not matter
 
 
 def recipe_names() -> tuple[str, ...]:

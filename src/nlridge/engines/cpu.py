@@ -153,23 +153,24 @@ def step(
         normalise(total[band.planes], corners, settings.patch_size)
         if len(rest):
             normalise(rest[band.planes], corners, settings.patch_size)
-    # Next to pixels so bright that float32 cannot resolve the noise, the image is left as it is.
-    for image in (total, rest):
-        if len(image):
-            unresolved = ~np.isfinite(image)
-            image[unresolved] = noisy[unresolved]
+    for change in (total, rest):
+        if len(change):
+            # Next to pixels so bright that float32 cannot resolve the noise, the image is left as it is.
+            change[~np.isfinite(change)] = 0
+            change += noisy
     return total, rest if len(rest) else total
 
 
 def blocks(shape: tuple[int, int], settings: Step, shifted: bool = False) -> Iterator[Block]:
     """The reference patches of an image: a grid of the given stride, and its first and last row and column."""
-    ys, xs = (_references(length, settings, shifted) for length in shape)
+    ys, xs = (references(length, settings, shifted) for length in shape)
     for i in range(0, len(ys), _ROWS):
         for j in range(0, len(xs), _COLUMNS):
             yield Block(ys[i : i + _ROWS], xs[j : j + _COLUMNS])
 
 
-def _references(length: int, settings: Step, shifted: bool) -> Positions:
+def references(length: int, settings: Step, shifted: bool) -> Positions:
+    """Where the reference patches of an axis begin."""
     last = length - settings.patch_size
     start = settings.stride // 2 if shifted else 0
     return np.union1d(np.arange(start, last + 1, settings.stride), [0, last]).astype(np.intp)
@@ -198,7 +199,7 @@ def _in_order(
 def _denoise_block(
     images: _Images, bands: Sequence[Band], settings: Step, groups: Groups | None, block: Block
 ) -> Sums:
-    """The weighted sums of the denoised patches of a block, and the weights at their corners."""
+    """The weighted sums of what changes in the patches of a block, and the weights at their corners."""
     noisy, guide, similar, variance, partly = images
     patch, radius = settings.patch_size, settings.window // 2
     ys, xs = block
@@ -223,7 +224,7 @@ def _denoise_block(
     total, weight = np.zeros_like(y), np.zeros((len(bands), *y.shape[1:]), np.float32)
     rest = np.zeros_like(y if keep > 0 else y[:0])
     most = max(band.group_size for band in bands)
-    sizes = _group_sizes(block, noisy.shape[1:], settings, most)
+    sizes = group_sizes(block, noisy.shape[1:], settings, most)
     plane = window.height * window.width
     key = int(ys[0]), int(xs[0])
     if groups is not None and key in groups:
@@ -271,7 +272,7 @@ def _denoise_block(
     return window, total, rest, weight
 
 
-def _group_sizes(block: Block, shape: tuple[int, int], settings: Step, most: int) -> Positions:
+def group_sizes(block: Block, shape: tuple[int, int], settings: Step, most: int) -> Positions:
     """How many patches the group of each reference has: fewer than `most` where its window holds fewer."""
     radius = settings.window // 2
     rows, columns = (
@@ -336,7 +337,7 @@ def _band(
     there = slice(planes.start, planes.stop)
     if estimator.kernel is None:
         return Band(there, group_size, partial(_denoise_groups_by_formula, estimator.formula))
-    found = (_group_sizes(block, shape, settings, group_size) for block in grid)
+    found = (group_sizes(block, shape, settings, group_size) for block in grid)
     parameters: list[npt.NDArray[np.float32]] = []
     starts = np.zeros(group_size + 1, np.intp)
     for m in sorted({int(size) for sizes in found for size in np.unique(sizes)}):
@@ -389,13 +390,17 @@ def _denoise_groups(
                 for o in range(0, m * size, LANES):
                     store(V, o, splat(left * left) * load(V, o))
         estimate(Y, X, denoised, weights, n, m, V, parameters[starts[m] :])
+        # What changes is averaged: sums of bright patches would lose digits.
+        change = denoised
+        for o in range(0, m * size, LANES):
+            store(change, o, load(denoised, o) - load(Y, o))
         aggregate_weights(weights, here, m, weight)
-        aggregate(denoised, weights, here, m, patch, mask, total, row_length, plane, planes)
+        aggregate(change, weights, here, m, patch, mask, total, row_length, plane, planes)
         if keep > 0:
-            share = splat(keep / left)
+            share = splat(1 - keep / left)
             for o in range(0, m * size, LANES):
-                store(denoised, o, fma(share, load(Y, o) - load(denoised, o), load(denoised, o)))
-            aggregate(denoised, weights, here, m, patch, mask, rest, row_length, plane, planes)
+                store(change, o, share * load(change, o))
+            aggregate(change, weights, here, m, patch, mask, rest, row_length, plane, planes)
 
 
 @part
@@ -451,10 +456,10 @@ def _denoise_groups_by_formula(
                 f"expected {expected[0]} and {expected[1]}"
             )
         weights = np.ascontiguousarray(weights, np.float32)
-        kept = estimate + keep / left * (Y - estimate)
+        change = estimate - Y
         for values, sums, corners in (
-            (estimate, total, weight),
-            (kept, rest, np.zeros_like(weight)),
+            (change, total, weight),
+            ((1 - keep / left) * change, rest, np.zeros_like(weight)),
         ):
             if len(sums):
                 rows = np.zeros(

@@ -6,12 +6,12 @@ the two steps, written as a formula and, to be fast, as a compiled kernel.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
-Array: TypeAlias = npt.NDArray[np.floating[Any]]
+from ..arrays import Array
+
 Estimate: TypeAlias = tuple[Array, Array]
 Variance: TypeAlias = float | Array
 """Of the noise: one number, or one for each pixel of a group."""
@@ -30,7 +30,8 @@ class Estimator:
     formula
         formula(Y, X, variance) takes noisy groups Y and guide groups X, arrays of shape (..., n, m)
         whose columns are patches, and the variance of the noise: a number, or an array of the shape of
-        Y where it differs from pixel to pixel. It gives the denoised groups and the weight of each
+        Y where it differs from pixel to pixel; or tensors of PyTorch instead of arrays, where the images
+        are tensors. It gives the denoised groups and the weight of each
         patch, of shape (..., m), which must be positive: best, one over the variance that is left in it.
     kernel
         The same for one group in compiled form, with the signature
@@ -91,7 +92,7 @@ class Family:
 
 def squared_norm(matrix: Array) -> Array:
     """|A|², the squared Frobenius norm of each matrix."""
-    return np.sum(matrix**2, axis=(-2, -1))
+    return (matrix**2).sum(axis=(-2, -1))
 
 
 def conditioned(noisier: float) -> float:

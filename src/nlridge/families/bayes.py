@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 
+from ..arrays import Array, identity, inverse, spread
 from ..kernels.compile import kernel, part
 from ..kernels.linalg import (
     ONE,
@@ -18,7 +19,7 @@ from ..kernels.linalg import (
 )
 from ..kernels.simd import LANES, fma, load, splat, store
 from ..kernels.variances import patch_variance, pixel_scales
-from . import Array, Estimate, Estimator, Family, Variance, conditioned, squared_norm
+from . import Estimate, Estimator, Family, Variance, conditioned, squared_norm
 
 
 def bayes(*, noisier: float = 0.1) -> Family:
@@ -42,17 +43,17 @@ def bayes(*, noisier: float = 0.1) -> Family:
 # The formulas.
 
 
-def noise_in_pixels(variance: Variance, shape: tuple[int, ...]) -> Array:
-    """The diagonal of R = E[WW'] / m: the variance of each pixel, as a mean over the patches."""
-    return np.asarray(np.mean(np.broadcast_to(variance, shape), axis=-1))
+def noise_in_pixels(variance: Variance, X: Array) -> Array:
+    """The diagonal of R = E[WW'] / m: the variance of each pixel, as a mean over the patches of X."""
+    return spread(variance, X).mean(axis=-1)
 
 
 def risk(X: Array, theta: Array, beta: Array, variance: Variance) -> Array:
     """E|f(Y) - X|² = |ΘX + βu' - X|² + m tr ΘRΘ', the quadratic risk (Proposition 6.7); for one σ², m σ² |Θ|²."""
     m = X.shape[-1]
-    R = noise_in_pixels(variance, X.shape)[..., None, :]
+    R = noise_in_pixels(variance, X)[..., None, :]
     error = squared_norm(theta @ X + beta[..., None] - X)
-    return error + m * np.sum(R * theta**2, axis=(-2, -1))
+    return error + m * (R * theta**2).sum(axis=(-2, -1))
 
 
 def sure(Y: Array, theta: Array, beta: Array, variance: Variance, noisier: float = 0.0) -> Array:
@@ -62,12 +63,12 @@ def sure(Y: Array, theta: Array, beta: Array, variance: Variance, noisier: float
     thought is averaged out, which leaves α m tr (Θ - I)R(Θ - I)' of it.
     """
     n, m = Y.shape[-2:]
-    R = noise_in_pixels(variance, Y.shape)
-    change = theta - np.eye(n)
-    trace = np.sum(R * (2 * np.diagonal(theta, axis1=-2, axis2=-1) - 1), axis=-1)
+    R = noise_in_pixels(variance, Y)
+    change = theta - identity(n, Y)
+    trace = (R * (2 * theta.diagonal(0, -2, -1) - 1)).sum(axis=-1)
     return (
         squared_norm(theta @ Y + beta[..., None] - Y)
-        + noisier * m * np.sum(R[..., None, :] * change**2, axis=(-2, -1))
+        + noisier * m * (R[..., None, :] * change**2).sum(axis=(-2, -1))
         + (1 + noisier) * m * trace
     )
 
@@ -75,19 +76,19 @@ def sure(Y: Array, theta: Array, beta: Array, variance: Variance, noisier: float
 def minimise_sure(Y: Array, variance: Variance, noisier: float = 0.0) -> tuple[Array, Array]:
     """Θ = I - (1 + α) R (C_Y + α R)⁻¹ and β = (I - Θ) μ_Y, with α = `noisier` (Proposition 6.6)."""
     mean, C = _moments(Y)
-    identity = np.eye(Y.shape[-2])
-    R = noise_in_pixels(variance, Y.shape)[..., None] * identity
-    theta = identity - (1 + noisier) * R @ np.linalg.inv(C + noisier * R)
-    return theta, ((identity - theta) @ mean)[..., 0]
+    unit = identity(Y.shape[-2], Y)
+    R = noise_in_pixels(variance, Y)[..., None] * unit
+    theta = unit - (1 + noisier) * R @ inverse(C + noisier * R)
+    return theta, ((unit - theta) @ mean)[..., 0]
 
 
 def minimise_risk(X: Array, variance: Variance) -> tuple[Array, Array]:
     """Θ = C_X (C_X + R)⁻¹ and β = (I - Θ) μ_X (Proposition 6.7)."""
     mean, C = _moments(X)
-    identity = np.eye(X.shape[-2])
-    R = noise_in_pixels(variance, X.shape)[..., None] * identity
-    theta = np.linalg.solve(C + R, C).mT
-    return theta, ((identity - theta) @ mean)[..., 0]
+    unit = identity(X.shape[-2], X)
+    R = noise_in_pixels(variance, X)[..., None] * unit
+    theta = C @ inverse(C + R)
+    return theta, ((unit - theta) @ mean)[..., 0]
 
 
 def pilot(Y: Array, X: Array, variance: Variance, noisier: float) -> Estimate:
@@ -102,7 +103,7 @@ def refine(Y: Array, X: Array, variance: Variance) -> Estimate:
 
 def _combine(Y: Array, theta: Array, beta: Array, variance: Variance) -> Estimate:
     """ΘY + βu', and one over the variance of each patch: the same Θ denoises all of them alike."""
-    weights = 1 / np.mean(np.broadcast_to(variance, Y.shape), axis=-2)
+    weights = 1 / spread(variance, Y).mean(axis=-2)
     return theta @ Y + beta[..., None], weights
 
 

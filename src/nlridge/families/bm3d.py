@@ -7,10 +7,11 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ..arrays import Array, library, like, spread
 from ..kernels.compile import kernel, part
 from ..kernels.linalg import ONE, ZERO, padded, panels, product, transposed
 from ..kernels.simd import LANES, splat, store
-from . import Array, Estimate, Estimator, Family, Variance, expect_not_negative, squared_norm
+from . import Estimate, Estimator, Family, Variance, expect_not_negative, squared_norm
 
 Transform: TypeAlias = Callable[[int], Array]
 
@@ -99,21 +100,23 @@ def _checked(transform: Transform, size: int) -> Array:
 
 def noise_in_coefficients(variance: Variance, P: Array, Q: Array) -> Variance:
     """The variance S of each coefficient, (P ⊙ P) V (Q ⊙ Q), if V is that of each pixel; σ² if all are σ²."""
-    return variance if np.ndim(variance) == 0 else P**2 @ variance @ Q**2
+    if isinstance(variance, float | int) or variance.shape[-2:] in ((), (1, 1)):
+        return variance
+    return P**2 @ variance @ Q**2
 
 
 def risk(X: Array, theta: Array, variance: Variance, P: Array, Q: Array) -> Array:
     """E|f(Y) - X|² = |Θ ⊙ PXQ - PXQ|² + Σ S ⊙ Θ², the quadratic risk (Proposition 6.10)."""
     coefficients, S = P @ X @ Q, noise_in_coefficients(variance, P, Q)
     error = squared_norm(theta * coefficients - coefficients)
-    return error + np.sum(S * theta**2, axis=(-2, -1))
+    return error + (S * theta**2).sum(axis=(-2, -1))
 
 
 def sure(Y: Array, theta: Array, variance: Variance, P: Array, Q: Array) -> Array:
     """Stein's unbiased estimate of the risk, |f(Y) - Y|² + 2 <Θ, S> - Σ S (Proposition 6.8)."""
     S = noise_in_coefficients(variance, P, Q)
     denoised, _ = _combine(Y, theta, variance, P, Q)
-    return squared_norm(denoised - Y) + np.sum(S * (2 * theta - 1), axis=(-2, -1))
+    return squared_norm(denoised - Y) + (S * (2 * theta - 1)).sum(axis=(-2, -1))
 
 
 def minimise_sure(Y: Array, variance: Variance, P: Array, Q: Array) -> Array:
@@ -122,13 +125,13 @@ def minimise_sure(Y: Array, variance: Variance, P: Array, Q: Array) -> Array:
     Coefficients below 1e-4 of their noise count as that: an exact zero would give infinity.
     """
     S = noise_in_coefficients(variance, P, Q)
-    return 1 - S / np.maximum((P @ Y @ Q) ** 2, 1e-8 * S)
+    return 1 - S / ((P @ Y @ Q) ** 2).clip(min=1e-8 * S)
 
 
 def keep_or_cancel(Y: Array, variance: Variance, P: Array, Q: Array, threshold: float) -> Array:
     """Θ = 1(|PYQ| ≥ threshold x √S): among zeros and ones, √2 minimises SURE (6.9)."""
     S = noise_in_coefficients(variance, P, Q)
-    return np.where(np.abs(P @ Y @ Q) >= threshold * np.sqrt(S), 1.0, 0.0)
+    return (abs(P @ Y @ Q) >= threshold * S**0.5) * 1.0
 
 
 def minimise_risk(X: Array, variance: Variance, P: Array, Q: Array) -> Array:
@@ -145,7 +148,7 @@ def pilot(
     threshold: float | None,
 ) -> Estimate:
     """Step 1: keep or cancel, or the unconstrained minimiser of SURE; X takes no part."""
-    P, Q = matrices(*Y.shape[-2:])
+    P, Q = (like(matrix, Y) for matrix in matrices(*Y.shape[-2:]))
     if threshold is None:
         return _combine(Y, minimise_sure(Y, variance, P, Q), variance, P, Q)
     return _combine(Y, keep_or_cancel(Y, variance, P, Q, threshold), variance, P, Q)
@@ -155,7 +158,7 @@ def refine(
     Y: Array, X: Array, variance: Variance, matrices: Callable[[int, int], tuple[Array, Array]]
 ) -> Estimate:
     """Step 2: the minimiser of the risk, with the pilot X in place of the truth."""
-    P, Q = matrices(*Y.shape[-2:])
+    P, Q = (like(matrix, Y) for matrix in matrices(*Y.shape[-2:]))
     return _combine(Y, minimise_risk(X, variance, P, Q), variance, P, Q)
 
 
@@ -166,10 +169,11 @@ def _combine(Y: Array, theta: Array, variance: Variance, P: Array, Q: Array) -> 
     at least, since |Θ| may be 0.
     """
     n, m = Y.shape[-2:]
-    S = np.broadcast_to(noise_in_coefficients(variance, P, Q), Y.shape)
-    left = np.sum(S * theta**2, axis=(-2, -1)) / (n * m)
-    weight = 1 / np.maximum(left, S.mean(axis=(-2, -1)) / (n * m))
-    return P.mT @ (theta * (P @ Y @ Q)) @ Q.mT, np.repeat(weight[..., None], m, axis=-1)
+    S = spread(noise_in_coefficients(variance, P, Q), Y)
+    left = (S * theta**2).sum(axis=(-2, -1)) / (n * m)
+    weight = 1 / left.clip(min=S.mean(axis=(-2, -1)) / (n * m))
+    weights = library(Y).broadcast_to(weight[..., None], (*weight.shape, m))
+    return P.mT @ (theta * (P @ Y @ Q)) @ Q.mT, weights
 
 
 # The kernels.

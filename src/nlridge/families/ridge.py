@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 
+from ..arrays import Array, all_known, entries, identity, inverse, library, precision, spread
 from ..kernels.compile import kernel, part
 from ..kernels.linalg import (
     ONE,
@@ -33,7 +34,6 @@ from ..kernels.simd import (
 )
 from ..kernels.variances import patch_scales
 from . import (
-    Array,
     Estimate,
     Estimator,
     Family,
@@ -72,15 +72,15 @@ def ridge(*, noisier: float = 0.05, tolerance: float = 0.0) -> Family:
 # The formulas.
 
 
-def noise_in_patches(variance: Variance, shape: tuple[int, ...]) -> Array:
-    """The diagonal D of N = E[W'W]: the variances of the pixels of each patch, summed; n σ² if all are σ²."""
-    return np.asarray(np.sum(np.broadcast_to(variance, shape), axis=-2))
+def noise_in_patches(variance: Variance, X: Array) -> Array:
+    """The diagonal D of N = E[W'W]: the variances of the pixels of each patch of X, summed; n σ² if all are σ²."""
+    return spread(variance, X).sum(axis=-2)
 
 
 def risk(X: Array, theta: Array, variance: Variance) -> Array:
     """E|f(Y) - X|² = |XΘ - X|² + tr Θ'NΘ, the quadratic risk (Proposition 2.3); for one σ², n σ² |Θ|²."""
-    D = noise_in_patches(variance, X.shape)
-    return squared_norm(X @ theta - X) + np.sum(D[..., None] * theta**2, axis=(-2, -1))
+    D = noise_in_patches(variance, X)
+    return squared_norm(X @ theta - X) + (D[..., None] * theta**2).sum(axis=(-2, -1))
 
 
 def sure(Y: Array, theta: Array, variance: Variance, noisier: float = 0.0) -> Array:
@@ -89,28 +89,39 @@ def sure(Y: Array, theta: Array, variance: Variance, noisier: float = 0.0) -> Ar
     With α = `noisier` > 0, of the risk for noise of variance (1 + α) σ²: what is added to Y in
     thought is averaged out, which leaves α tr (Θ - I)'N(Θ - I) of it.
     """
-    D = noise_in_patches(variance, Y.shape)
-    change = theta - np.eye(Y.shape[-1])
-    trace = np.sum(D * (2 * np.diagonal(theta, axis1=-2, axis2=-1) - 1), axis=-1)
+    D = noise_in_patches(variance, Y)
+    change = theta - identity(Y.shape[-1], Y)
+    trace = (D * (2 * theta.diagonal(0, -2, -1) - 1)).sum(axis=-1)
     return (
         squared_norm(Y @ theta - Y)
-        + noisier * np.sum(D[..., None] * change**2, axis=(-2, -1))
+        + noisier * (D[..., None] * change**2).sum(axis=(-2, -1))
         + (1 + noisier) * trace
     )
 
 
 def minimise_sure(Y: Array, variance: Variance, noisier: float = 0.0) -> Array:
     """Θ = I - (1 + α) (Y'Y + α N)⁻¹ N with α = `noisier` (Proposition 2.2)."""
-    identity = np.eye(Y.shape[-1])
-    N = noise_in_patches(variance, Y.shape)[..., None] * identity
-    return identity - (1 + noisier) * np.linalg.solve(Y.mT @ Y + noisier * N, N)
+    return identity(Y.shape[-1], Y) - (1 + noisier) * _unexplained(Y, variance, noisier)
 
 
 def minimise_risk(X: Array, variance: Variance) -> Array:
-    """Θ = (X'X + N)⁻¹ X'X: the ridge regression of X on itself (Proposition 2.3)."""
-    G = X.mT @ X
-    N = noise_in_patches(variance, X.shape)[..., None] * np.eye(X.shape[-1])
-    return np.linalg.solve(G + N, G)
+    """Θ = (X'X + N)⁻¹ X'X = I - (X'X + N)⁻¹ N: the ridge regression of X on itself (Proposition 2.3)."""
+    return identity(X.shape[-1], X) - _unexplained(X, variance, 1.0)
+
+
+def _unexplained(X: Array, variance: Variance, share: float) -> Array:
+    """(X'X + α N)⁻¹ N with α = `share`.
+
+    Patches that are bright compared with the noise would take all digits of X'X.  So they are brought to
+    units of the noise, X̃ = X N^(-1/2), and reflected so that their mean stands alone in the first column:
+    with the reflection R that turns u = N^(-1/2) 1 to that axis, it is N^(-1/2) R (RX̃'X̃R + α I)⁻¹ R N^(1/2).
+    """
+    u = noise_in_patches(variance, X)[..., None] ** -0.5
+    unit = identity(X.shape[-1], X)
+    v = u / (u.mT @ u) ** 0.5 + unit[:, :1]
+    R = unit - 2 * v @ v.mT / (v.mT @ v)
+    reflected = (X * u.mT) @ R
+    return u * (R @ inverse(reflected.mT @ reflected + share * unit) @ R) / u.mT
 
 
 def minimise_risk_at_low_rank(X: Array, variance: Variance, tolerance: float) -> Array:
@@ -122,26 +133,34 @@ def minimise_risk_at_low_rank(X: Array, variance: Variance, tolerance: float) ->
     Cholesky factor, stopped when the trace of the rest is at most `tolerance`: what is left out is
     mostly noise of the pilot.
     """
-    u = 1 / np.sqrt(noise_in_patches(variance, X.shape))[..., None]
+    u = noise_in_patches(variance, X)[..., None] ** -0.5
     mean = X @ u**2 / (u.mT @ u)
     scaled = (X - mean) * u.mT
-    theta = u @ u.mT / (u.mT @ u)
-    for index in np.ndindex(X.shape[:-2]):
-        F = _pivoted_cholesky(scaled[index].T @ scaled[index], tolerance)
-        theta[index] += F @ np.linalg.solve(F.T @ F + np.eye(F.shape[1]), F.T)
-    return u * theta / u.mT
+    F = _pivoted_cholesky(scaled.mT @ scaled, tolerance, min(X.shape[-2:]))
+    F = F - u @ (u.mT @ F) / (u.mT @ u)  # F'u = 0, but for rounding
+    H = inverse(F.mT @ F + identity(F.shape[-1], F))
+    return u * (u @ u.mT / (u.mT @ u) + F @ H @ F.mT) / u.mT
 
 
-def _pivoted_cholesky(G: Array, tolerance: float) -> Array:
-    """F with G ≈ FF', one column at a time, until the trace of the rest is at most `tolerance`."""
-    rest = np.array(G)
-    columns: list[Array] = []
-    while np.trace(rest) > tolerance and len(columns) < len(G):
-        p = np.argmax(np.diag(rest))
-        f = rest[:, p] / np.sqrt(rest[p, p])
-        rest -= np.outer(f, f)
-        columns.append(f)
-    return np.stack(columns, axis=1) if columns else np.zeros((len(G), 0))
+def _pivoted_cholesky(G: Array, tolerance: float, rank: int) -> Array:
+    """F with G ≈ FF', one column at a time, until the trace of the rest is at most `tolerance`.
+
+    Each of many G has its own end, after which its columns are zero.
+    """
+    where, concatenate = library(G).where, library(G).concatenate
+    rest, F = G.diagonal(0, -2, -1), G[..., :0]
+    smallest = 2 * precision(G) * rest.sum(axis=-1)[..., None]
+    for _ in range(rank):
+        p = rest.argmax(-1)[..., None]
+        pivot = entries(rest, p, -1)
+        more = (rest.sum(axis=-1)[..., None] > tolerance) & (pivot > smallest)
+        if all_known(~more):
+            break
+        column = entries(G, p[..., None], -1) - F @ entries(F, p[..., None], -2).mT
+        f = where(more, column[..., 0] / where(more, pivot, 1.0) ** 0.5, 0.0)
+        rest = (rest - f**2).clip(min=0)
+        F = concatenate([F, f[..., None]], axis=-1)
+    return F
 
 
 def pilot(Y: Array, X: Array, variance: Variance, noisier: float) -> Estimate:
@@ -161,18 +180,18 @@ def refine_low_rank(Y: Array, X: Array, variance: Variance, tolerance: float) ->
 
 def _combine(Y: Array, theta: Array, variance: Variance) -> Estimate:
     """YΘ, and the weight of each patch."""
-    return Y @ theta, weights_of(theta, variance, Y.shape)
+    return Y @ theta, weights_of(theta, variance, Y)
 
 
-def weights_of(theta: Array, variance: Variance, shape: tuple[int, ...]) -> Array:
-    """One over the variance that is left in the pixels of each patch, Θ_j'NΘ_j / n.
+def weights_of(theta: Array, variance: Variance, Y: Array) -> Array:
+    """One over the variance that is left in the pixels of each patch of Y, Θ_j'NΘ_j / n.
 
     That is held between the variances of the best mean of all patches and of the patch itself.
     """
-    D = noise_in_patches(variance, shape)
-    left = np.sum(theta**2 * D[..., None], axis=-2)
-    least = 1 / np.sum(1 / D, axis=-1, keepdims=True)
-    return shape[-2] / np.clip(left, least, D)
+    D = noise_in_patches(variance, Y)
+    left = (theta**2 * D[..., None]).sum(axis=-2)
+    least = 1 / (1 / D).sum(axis=-1, keepdims=True)
+    return Y.shape[-2] / left.clip(least, D)
 
 
 # The kernels.

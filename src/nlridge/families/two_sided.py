@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from ..arrays import Array, identity, inverse
 from ..kernels.compile import kernel, part
 from ..kernels.linalg import (
     ONE,
@@ -24,7 +25,7 @@ from ..kernels.linalg import (
 )
 from ..kernels.simd import LANES, fma, load, splat, store, total
 from ..kernels.variances import patch_scales
-from . import Array, Estimate, Estimator, Family, Variance, expect_not_negative
+from . import Estimate, Estimator, Family, Variance, expect_not_negative
 from .ridge import noise_in_patches, ridge, weights_of
 
 
@@ -55,12 +56,12 @@ def both_sides(X: Array, variance: Variance, penalty: float) -> tuple[Array, Arr
     A = X̃X̃' + κ I: L = X̃X̃'A⁻¹ = I - κ A⁻¹, and R = N^(-1/2) X̃'A⁻¹X̃ N^(1/2).  With κ = 1 and L = I
     that is the ridge regression around the mean patch.
     """
-    u = 1 / np.sqrt(noise_in_patches(variance, X.shape))[..., None]
+    u = noise_in_patches(variance, X)[..., None] ** -0.5
     w = u**2 / (u.mT @ u)
     scaled = (X - X @ w) * u.mT
-    identity = np.eye(X.shape[-2])
-    inverse = np.linalg.inv(scaled @ scaled.mT + penalty * identity)
-    return identity - penalty * inverse, u * (scaled.mT @ inverse @ scaled) / u.mT, w
+    unit = identity(X.shape[-2], X)
+    inverted = inverse(scaled @ scaled.mT + penalty * unit)
+    return unit - penalty * inverted, u * (scaled.mT @ inverted @ scaled) / u.mT, w
 
 
 def refine(Y: Array, X: Array, variance: Variance, penalty: float) -> Estimate:
@@ -68,7 +69,7 @@ def refine(Y: Array, X: Array, variance: Variance, penalty: float) -> Estimate:
     count L as well."""
     left, right, w = both_sides(X, variance, penalty)
     mean = Y @ w
-    return mean + left @ (Y - mean) @ right, weights_of(right + w, variance, Y.shape)
+    return mean + left @ (Y - mean) @ right, weights_of(right + w, variance, Y)
 
 
 # The kernel.

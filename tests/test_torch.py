@@ -1,0 +1,596 @@
+"""The PyTorch engine: the same algorithm on tensors."""
+
+import contextlib
+import re
+import subprocess
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+from groups import group, uneven
+from skimage import data
+from test_families import STEPS, TAME, estimator_and_group
+
+import nlridge
+from nlridge import pyramid
+from nlridge.families import ridge
+from nlridge.families.two_sided import two_sided
+from nlridge.recipes import Coarse, Recipe, Rounds, Step
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+from nlridge.engines import torch as engine  # noqa: E402
+from nlridge.torch import NLRidge  # noqa: E402
+
+ALL_OF_IT = Recipe(
+    two_sided(),
+    Step(7, 24, window=37),
+    Step(6, 48, window=45),
+    Rounds(3, 0.75, 0.3),
+    Coarse(
+        Recipe(two_sided(), Step(7, 24, window=37), Step(6, 48, window=45), Rounds(3, 0.75, 0.25))
+    ),
+)
+METHODS = {name: name for name in nlridge.recipe_names()} | {"all of it": ALL_OF_IT}
+SMALL = Recipe(ridge.ridge(tolerance=1.5), Step(4, 8, 3, 9), Step(4, 12, 3, 9))
+methods = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    """Small matrices are not worth waking a thread for, least of all on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def photograph(shape, sigma=0.1, seed=0):
+    """A clean image of (..., height, width), from 0 to 1, and a noisy one."""
+    image = np.moveaxis(data.astronaut()[60:, 100:] / 255, -1, 0)[:, : shape[-2], : shape[-1]]
+    clean = (image if shape[0] == 3 else image[: shape[0]]).astype(np.float32)
+    noise = np.random.default_rng(seed).normal(0, sigma, clean.shape)
+    return clean, (clean + noise).astype(np.float32)
+
+
+def psnr(image, truth):
+    return -10 * np.log10(np.mean((np.clip(image, 0, 1) - truth) ** 2))
+
+
+def denoised(image, sigma=0.1, method="standard", **options):
+    """A single image of (channels, height, width), as an array."""
+    return NLRidge(method, **options)(torch.tensor(image)[None], sigma)[0].numpy()
+
+
+def by_cpu(image, sigma=0.1, method="standard"):
+    return nlridge.denoise(image, sigma, method=method, channel_axis=0, data_range=1)
+
+
+# The formulas.
+
+
+@pytest.mark.parametrize("noise", ["same", "uneven"])
+@pytest.mark.parametrize(("n", "m"), [(4, 9), (9, 5), (49, 18), (25, 60)])
+@pytest.mark.parametrize(("name", "step"), STEPS)
+def test_formulas_give_the_same_for_tensors(name, step, n, m, noise):
+    estimator, Y, X = estimator_and_group(name, step, n, m)
+    Y, X = np.stack([Y, 0.5 * Y]), np.stack([X, 0.5 * X])
+    variance = 100.0 if noise == "same" else np.stack([uneven((n, m))] * 2)
+    expected = estimator.formula(Y, X, variance)
+    tensors = (torch.tensor(value, dtype=torch.float64) for value in (Y, X, variance))
+    found = estimator.formula(*tensors)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.dtype == torch.float64
+        np.testing.assert_allclose(ours, theirs, rtol=1e-7)
+
+
+@pytest.mark.parametrize("mean", [0.0, 100.0, 30000.0])
+@pytest.mark.parametrize(("name", "step"), TAME)
+def test_formulas_hold_in_float32(name, step, mean):
+    """Patches much brighter than the noise, where the Gram matrix of a less careful formula loses all digits."""
+    estimator, Y, X = estimator_and_group(
+        name, step, 81, 18 if step == "pilot" else 90, mean=mean, sigma=1.0
+    )
+    expected, _ = estimator.formula(Y, X, 1.0)
+    found, _ = estimator.formula(torch.tensor(Y).float(), torch.tensor(X).float(), 1.0)
+    assert found.dtype == torch.float32
+    assert np.sqrt(np.mean((found.numpy() - expected) ** 2)) < 0.06
+
+
+def test_what_is_not_positive_gives_nan_and_no_error():
+    found = nlridge.arrays.inverse(torch.tensor([[[-1.0]], [[4.0]]]))
+    assert found.isnan().flatten().tolist() == [True, False]
+
+
+def pivoted_cholesky(G, tolerance):
+    """As in a textbook, for one matrix."""
+    rest, columns = G.copy(), []
+    while np.trace(rest) > tolerance:
+        p = np.argmax(np.diag(rest))
+        columns.append(rest[:, p] / np.sqrt(rest[p, p]))
+        rest -= np.outer(columns[-1], columns[-1])
+    return np.stack(columns, axis=1) if columns else np.zeros((len(G), 0))
+
+
+@pytest.mark.parametrize("to", [np.asarray, torch.tensor])
+def test_the_rank_of_each_group_is_its_own(to):
+    groups = [group(25, 12, rank=rank, mean=0)[1] for rank in (1, 3, 6)] + [np.zeros((25, 12))]
+    grams = np.stack([X.T @ X for X in groups])
+    found = np.asarray(ridge._pivoted_cholesky(to(grams), 1e-3, 12))
+    ranks = []
+    for F, G in zip(found, grams, strict=True):
+        expected = pivoted_cholesky(G, 1e-3)
+        rank = expected.shape[1]
+        np.testing.assert_allclose(F[:, :rank], expected, atol=1e-6)
+        assert not F[:, rank:].any()
+        ranks.append(rank)
+    assert ranks == [2, 4, 7, 0]  # and one more each, for the mean patch
+    assert found.shape[-1] == 7
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 2), (33, 40)])
+def test_the_pyramid_is_the_same_for_tensors(shape):
+    image = np.random.default_rng(0).random((2, *shape), dtype=np.float32)
+    coarse = 0.9 * pyramid.coarser(image)
+    np.testing.assert_allclose(0.9 * pyramid.coarser(torch.tensor(image)), coarse, atol=1e-6)
+    np.testing.assert_allclose(
+        pyramid.coarser_variance(torch.tensor(image)), pyramid.coarser_variance(image), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        pyramid.with_coarse(torch.tensor(image), torch.tensor(coarse), 2),
+        pyramid.with_coarse(image, coarse, 2),
+        atol=1e-5,
+    )
+
+
+# The engine.
+
+
+@pytest.mark.parametrize("max_memory", [1, 2**16, 2**24])
+@pytest.mark.parametrize("shape", [(1, 2, 20, 23), (2, 1, 13, 30)])
+@pytest.mark.parametrize("shifted", [False, True])
+def test_groups_are_those_of_the_definition(shifted, shape, max_memory):
+    settings = Step(5, 12, 3, 9)
+    _, batch, height, width = shape
+    images = np.random.default_rng(0).random(shape)
+    seen = set()
+    for strip in engine._strips(torch.tensor(images), settings, shifted, max_memory):
+        places = engine.match(torch.tensor(images), strip, settings, 12).tolist()
+        rows = strip.pixels.stop - strip.pixels.start
+        references = [
+            (b, y, x)
+            for b in range(batch)[strip.images]
+            for y in strip.block.ys
+            for x in strip.block.xs
+        ]
+        for (b, y, x), found in zip(references, places, strict=True):
+            seen.add((b, y, x))
+            distances = {}
+            for v in range(max(0, y - 4), min(height - 5, y + 4) + 1):
+                for u in range(max(0, x - 4), min(width - 5, x + 4) + 1):
+                    here = images[:, b, y : y + 5, x : x + 5]
+                    there = images[:, b, v : v + 5, u : u + 5]
+                    place = ((b - strip.images.start) * rows + v - strip.pixels.start) * width + u
+                    distances[place] = np.sum((here - there) ** 2)
+            assert found == sorted(distances, key=distances.get)[:12]
+    first = 1 if shifted else 0
+    ys, xs = ({0, *range(first, length - 5, 3), length - 5} for length in (height, width))
+    assert seen == {(b, y, x) for b in range(batch) for y in ys for x in xs}
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@methods
+def test_as_good_as_the_compiled_engine(method, channels):
+    clean, noisy = photograph((channels, 90, 101))
+    theirs = by_cpu(noisy, method=method)
+    ours = denoised(noisy, method=method)
+    tolerance = 0.01 if method in ("nl-ridge", "nl-bayes", "bm3d") else 0.02
+    assert abs(psnr(ours, clean) - psnr(theirs, clean)) < tolerance
+    assert np.mean(np.abs(ours - theirs)) < 1e-3 * 0.1  # of the noise
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 1, 30), (1, 5, 9), (1, 16, 50), (2, 33, 24)])
+@pytest.mark.parametrize("method", ["nl-ridge", "standard", "bm3d", ALL_OF_IT])
+def test_small_images_and_any_number_of_channels(method, shape):
+    _, noisy = photograph(shape)
+    np.testing.assert_allclose(
+        denoised(noisy, method=method), by_cpu(noisy, method=method), atol=0.005
+    )
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_noise_that_differs_from_pixel_to_pixel(channels):
+    clean, noisy = photograph((channels, 44, 50))
+    ramp = np.tile(np.linspace(0.05, 0.15, 50), (44, 1))
+    noisy = (clean + (noisy - clean) * ramp / 0.1).astype(np.float32)
+    for method in ("standard", "nl-bayes", "bm3d", ALL_OF_IT):
+        expected = by_cpu(noisy, ramp, method)
+        found = denoised(noisy, torch.tensor(ramp), method)
+        np.testing.assert_allclose(found, expected, atol=0.005)
+    if channels == 3:
+        maps = ramp * np.array([1, 1.1, 0.9])[:, None, None]
+        found = denoised(noisy, torch.tensor(maps))
+        np.testing.assert_allclose(found, by_cpu(noisy, maps), atol=0.005)
+        each = [0.1, 0.12, 0.08]
+        found = denoised(noisy, torch.tensor(each).reshape(3, 1, 1))
+        np.testing.assert_allclose(found, by_cpu(noisy, each), atol=0.005)
+
+
+@pytest.mark.parametrize("max_memory", [1, 2**19])
+@pytest.mark.parametrize("method", ["standard", ALL_OF_IT])
+def test_memory_has_no_influence_on_the_result(method, max_memory):
+    _, noisy = photograph((1, 40, 45))
+    found = denoised(noisy, method=method, max_memory=max_memory)
+    np.testing.assert_allclose(found, denoised(noisy, method=method), atol=2e-3)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("method", ["standard", SMALL])
+def test_each_image_of_a_batch_is_denoised_as_if_alone(method, channels):
+    _, noisy = photograph((channels, 40, 50))
+    _, gray = photograph((1, 40, 50), seed=1)
+    gray = np.random.default_rng(2).normal(gray, 0.05, noisy.shape).astype(np.float32)
+    batch = torch.tensor(np.stack([noisy, 0.5 * noisy, gray, noisy[:, ::-1].copy()]))
+    sigmas = [0.1, 0.05, 0.12, 0.1]
+    found = NLRidge(method)(batch, torch.tensor(sigmas))
+    for image, sigma, clean in zip(batch, sigmas, found, strict=True):
+        np.testing.assert_allclose(clean, NLRidge(method)(image[None], sigma)[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("level", [15, 35, 50])
+def test_the_ends_of_a_table_are_those_of_the_compiled_engine(level):
+    sigma = level / 255
+    _, noisy = photograph((1, 40, 40), sigma)
+    expected = by_cpu(noisy, sigma, "nl-ridge")
+    for given in (sigma, torch.tensor([sigma])):
+        np.testing.assert_allclose(denoised(noisy, given, "nl-ridge"), expected, atol=1e-3)
+
+
+def test_images_of_one_level_go_together(monkeypatch):
+    batches = []
+    monkeypatch.setattr(
+        "nlridge.torch.step",
+        lambda noisy, *a, **k: batches.append(noisy.shape[1]) or (noisy, noisy),
+    )
+    x = torch.rand(5, 1, 20, 20)
+    NLRidge("nl-ridge")(x, 0.1)
+    NLRidge("nl-ridge")(x, torch.tensor([0.1, 0.2, 0.1, 0.1, 0.2]))
+    NLRidge(SMALL)(x, torch.tensor([0.1, 0.2, 0.1, 0.1, 0.2]))
+    assert batches == [5, 5, 3, 3, 2, 2, 5, 5]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_types_come_back_and_half_precision_computes_in_float32(dtype):
+    _, noisy = photograph((1, 40, 40))
+    x = torch.tensor(noisy)[None].to(dtype)
+    found = NLRidge()(x, 0.1)
+    assert found.dtype == dtype
+    expected = NLRidge()(x.to(torch.promote_types(dtype, torch.float32)), 0.1)
+    torch.testing.assert_close(found, expected.to(dtype))
+
+
+def test_scaling_by_a_power_of_two_is_exact_and_far_from_one_too():
+    _, noisy = photograph((1, 40, 40))
+    expected = denoised(noisy)
+    for scale in (2.0**-60, 2.0**60):
+        found = denoised(scale * noisy, scale * 0.1, data_range=scale)
+        np.testing.assert_array_equal(found, np.float32(scale) * expected)
+
+
+def test_noise_that_float32_cannot_resolve_gives_the_image_back():
+    _, noisy = photograph((1, 30, 30))
+    bright = noisy.copy()
+    bright[0, 10, 10] = 1e12
+    found = denoised(bright)
+    assert np.isfinite(found).all()
+    assert np.isfinite(denoised(noisy, 1e-3)).all()
+    np.testing.assert_array_equal(denoised(noisy, 1e-6), noisy)
+
+
+@methods
+def test_the_same_every_time(method):
+    _, noisy = photograph((1, 48, 50))
+    np.testing.assert_array_equal(denoised(noisy, method=method), denoised(noisy, method=method))
+
+
+def test_deterministic_algorithms_are_enough():
+    _, noisy = photograph((1, 30, 30))
+    expected = denoised(noisy)
+    torch.use_deterministic_algorithms(True)
+    try:
+        np.testing.assert_array_equal(denoised(noisy), expected)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_the_input_is_not_written_to():
+    _, noisy = photograph((3, 30, 30))
+    x = torch.tensor(noisy)[None]
+    sigma = torch.tensor([0.1])
+    NLRidge()(x, sigma)
+    np.testing.assert_array_equal(x[0], noisy)
+    assert sigma.item() == np.float32(0.1)
+
+
+# Within PyTorch.
+
+
+def test_inference_mode_autocast_and_compile():
+    _, noisy = photograph((3, 40, 40))
+    x = torch.tensor(noisy)[None]
+    module = NLRidge()
+    expected = module(x, 0.1)
+    with torch.inference_mode():
+        torch.testing.assert_close(module(x, 0.1), expected)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(module(x, 0.1), expected)
+    torch.testing.assert_close(torch.compile(module, backend="eager")(x, 0.1), expected)
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 3, 1), torch.nn.ReLU()).requires_grad_(False)
+
+    @torch.compile(backend="eager")
+    def around(x):
+        return module(network(x), 0.1) + 1
+
+    torch.testing.assert_close(around(x), module(network(x), 0.1) + 1)
+
+
+@pytest.mark.parametrize(
+    "family",
+    [ridge.ridge(), ridge.ridge(tolerance=1.0), two_sided(), nlridge.recipe("bm3d", 9).family,
+     nlridge.recipe("nl-bayes", 9).family],
+    ids=["ridge", "low rank", "two-sided", "bm3d", "bayes"],
+)  # fmt: skip
+def test_the_gradient_is_the_derivative(family):
+    rounds, coarse = Rounds(), None
+    if family.name == "two-sided":
+        rounds = Rounds(2, 0.5, 0.5)
+        coarse = Coarse(Recipe(family, Step(3, 6, 3, 7), Step(3, 6, 3, 7), rounds))
+    recipe = Recipe(family, Step(3, 8, 3, 7), Step(3, 8, 3, 7), rounds, coarse)
+    x = torch.rand(1, 1, 10, 11, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    module = NLRidge(recipe)
+    assert torch.autograd.gradcheck(partial(module, sigma=0.3), x.requires_grad_(), fast_mode=True)
+
+
+def test_the_gradient_in_colour_and_for_the_network_before():
+    _, noisy = photograph((3, 24, 24))
+    gain = torch.tensor(1.0, requires_grad=True)
+    x = torch.tensor(noisy)[None]
+
+    def energy(gain):
+        return NLRidge(SMALL)(gain * x, 0.1).square().mean()
+
+    energy(gain).backward()
+    slope = (energy(torch.tensor(1.01)) - energy(torch.tensor(0.99))) / 0.02
+    assert gain.grad.item() == pytest.approx(slope.item(), rel=0.02)
+
+
+class Calls(TorchDispatchMode):
+    """Counts operations by name; copies from one device to another that are waited for have a name of their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = {}
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        result = function(*arguments, **(options or {}))
+        name = function.__name__.split(".")[0]
+        if name == "_to_copy" and result.device != arguments[0].device:
+            name = "copy, sent" if options.get("non_blocking") else "copy, waited for"
+        self.count[name] = self.count.get(name, 0) + 1
+        return result
+
+
+@methods
+def test_python_waits_for_the_device_once_a_call(method):
+    """Whatever the size of the image: `_local_scalar_dense` is `.item()`, and `nonzero` is indexing by a mask."""
+    waits = {}
+    for side in (24, 60):
+        with Calls() as calls:
+            NLRidge(method, max_memory=2**22)(torch.rand(1, 1, side, side), torch.tensor([0.1]))
+        waits[side] = [calls.count.get(n, 0) for n in ("_local_scalar_dense", "nonzero", "equal")]
+    assert calls.count["topk"] > 2
+    assert waits[24] == waits[60]
+    assert sum(waits[24]) <= 1
+
+
+@methods
+def test_a_step_runs_where_there_are_no_numbers(method):
+    """On the meta device: all tensors are made on the device of the images, and none is ever looked at."""
+    recipe = nlridge.recipe(method, 25) if isinstance(method, str) else method
+    noisy = torch.empty(2, 1, 32, 33, device="meta")
+    variance = torch.empty(1, 1, 32, 33, device="meta")
+    run = partial(engine.step, max_memory=2**30)
+    for known in (1.0, variance):
+        with Calls() as calls:
+            *_, result = nlridge.framework.denoised(noisy, known, recipe, run)
+        assert result.device.type == "meta"
+        assert result.shape == noisy.shape
+        assert "copy, waited for" not in calls.count
+
+
+def running_out(times):
+    """A recipe whose formula is out of memory at first."""
+    family = two_sided()
+    left = [times]
+
+    def formula(Y, X, variance):
+        if left[0] > 0:
+            left[0] -= 1
+            raise torch.OutOfMemoryError("out of memory")
+        return family.pilot.formula(Y, X, variance)
+
+    return Recipe(nlridge.Family("greedy", nlridge.Estimator(formula)), SMALL.first)
+
+
+def test_out_of_memory_is_tried_again_with_half_and_the_knob_is_named():
+    _, noisy = photograph((1, 30, 30))
+    expected = denoised(noisy, method=running_out(0))
+    with pytest.warns(RuntimeWarning, match=r"with max_memory=\d+ \(pass max_memory to NLRidge"):
+        found = denoised(noisy, method=running_out(2))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    with pytest.raises(torch.OutOfMemoryError), pytest.warns(RuntimeWarning):
+        denoised(noisy, method=running_out(100))
+
+
+def test_a_formula_that_knows_arrays_only_is_told_so():
+    def formula(Y, X, variance):
+        return np.asarray(Y), np.ones(Y[:, 0].shape)
+
+    recipe = Recipe(nlridge.Family("arrays", nlridge.Estimator(formula)), SMALL.first)
+    with pytest.raises(TypeError, match="the formula gave ndarray and ndarray; expected tensors"):
+        NLRidge(recipe)(torch.rand(1, 1, 20, 20), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("x", "sigma", "error", "message"),
+    [
+        (np.zeros((1, 1, 9, 9)), 1, TypeError, "x is of type ndarray; expected a tensor"),
+        (torch.zeros(9, 9), 1, ValueError, r"x has shape \(9, 9\); expected \(batch, channels, "),
+        (torch.zeros(1, 0, 9, 9), 1, ValueError, r"x has shape \(1, 0, 9, 9\); .*one pixel"),
+        (torch.zeros(1, 1, 9, 9).int(), 1, TypeError, r"x has dtype torch.int32; expected floats"),
+        (torch.zeros(1, 1, 9, 9), 0, ValueError, "sigma is 0; expected a positive number"),
+        (torch.zeros(1, 1, 9, 9), "a", TypeError, "sigma is 'a'; expected a positive number"),
+        (torch.zeros(2, 1, 9, 9), torch.ones(3), ValueError,
+         r"sigma has shape \(3,\); expected a number, one for each image, \(2,\), or"),
+        (torch.zeros(2, 1, 9, 9), torch.ones(9, 8), ValueError, r"sigma has shape \(9, 8\)"),
+        (torch.zeros(2, 1, 9, 9), torch.tensor([1.0, -1.0]), ValueError,
+         "sigma is from -1 to 1; expected finite numbers, most of them positive"),
+        (torch.zeros(2, 1, 9, 9), torch.tensor([1.0, torch.nan]), ValueError, "sigma is from nan"),
+        (torch.full((1, 1, 2, 9), torch.nan), 1, ValueError, "x has 18 pixels that are not finite"),
+    ],
+)  # fmt: skip
+def test_bad_input_gets_a_sentence(x, sigma, error, message):
+    with pytest.raises(error, match=message):
+        NLRidge()(x, sigma)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"method": "magic"}, ValueError, "method is 'magic'; expected one of"),
+        ({"data_range": 0}, ValueError, "data_range is 0; expected a positive number"),
+        ({"strength": -1}, ValueError, "strength is -1; expected"),
+        ({"max_memory": "all"}, TypeError, "max_memory is 'all'; expected a positive number"),
+    ],
+)
+def test_bad_options_get_a_sentence(options, error, message):
+    with pytest.raises(error, match=message):
+        NLRidge(**options)
+
+
+def test_the_module_says_what_it_is_and_has_no_weights():
+    assert str(NLRidge("bm3d")) == "NLRidge(method='bm3d', data_range=1, strength=1)"
+    assert str(NLRidge(ALL_OF_IT)).startswith("NLRidge(method='two-sided'")
+    assert not NLRidge().state_dict()
+
+
+def test_strength():
+    _, noisy = photograph((1, 40, 40))
+    weak, strong = (denoised(noisy, strength=strength) for strength in (0.5, 1.5))
+    assert np.std(noisy - weak) < np.std(noisy - denoised(noisy)) < np.std(noisy - strong)
+
+
+# A tensor for `denoise`.
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.bfloat16, torch.float64])
+def test_denoise_takes_a_tensor_and_gives_one_back(dtype):
+    _, noisy = photograph((3, 40, 44))
+    image = torch.tensor(200 * noisy).clip(0, 255).to(dtype)
+    options = {"channel_axis": 0, "data_range": 255.0}
+    found = nlridge.denoise(image, torch.tensor([20.0, 20, 20]), **options)
+    assert found.dtype == (torch.float32 if dtype == torch.uint8 else dtype)
+    array = (image.float() if dtype == torch.bfloat16 else image).numpy()
+    expected = torch.tensor(nlridge.denoise(array, [20.0, 20, 20], **options))
+    torch.testing.assert_close(found, expected.to(found.dtype), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("sigma", [None, 20.0, [20.0, 20, 25], "map"])
+def test_denoise_with_a_gradient_is_by_the_engine_for_tensors(sigma):
+    _, noisy = photograph((3, 40, 44))
+    stack = np.stack([200 * noisy, 100 * noisy], axis=-1)
+    if sigma == "map":
+        sigma = np.tile(np.linspace(10, 20, 44), (40, 1))
+    options = {"channel_axis": 0, "stack_axis": -1, "strength": 1.1}
+    found = nlridge.denoise(torch.tensor(stack, requires_grad=True), sigma, **options)
+    assert found.requires_grad
+    np.testing.assert_allclose(found.detach(), nlridge.denoise(stack, sigma, **options), atol=0.5)
+    with torch.no_grad():
+        found = nlridge.denoise(torch.tensor(stack, requires_grad=True), sigma, **options)
+    np.testing.assert_array_equal(found, nlridge.denoise(stack, sigma, **options))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"workers": 2}, "workers is 2; expected none for a tensor that needs a gradient"),
+        ({"progress": True}, "progress is True; expected none for a tensor that needs"),
+        ({"mask": np.zeros((9, 9), bool)}, "(?s)mask is .*; expected none for a tensor"),
+        ({"noise": nlridge.PoissonGaussian(1.0)}, "noise is Poisson.*; expected Gaussian noise"),
+        ({"channel_axis": 0}, r"image has shape \(9, 9\); expected three dimensions"),
+        ({"sigma": [1.0, 2.0]}, "sigma has 2 numbers; expected one"),
+    ],
+)
+def test_what_tensors_cannot_do_is_said(options, message):
+    with pytest.raises(ValueError, match=message):
+        nlridge.denoise(torch.rand(9, 9, requires_grad=True), **options)
+
+
+def run(program):
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+
+def test_pytorch_is_never_imported_unless_it_is_used():
+    program = "import sys, nlridge, numpy; nlridge.denoise(numpy.ones((9, 9)), 1.0); "
+    assert run(program + "print('torch' in sys.modules)").stdout == "False\n"
+
+
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="how much memory was taken is not known on Windows"
+)
+def test_memory_is_bounded():
+    """The growth of the peak, with the import of the package: 512 x 512 pixels take no more, but for the images."""
+    program = """
+import resource, sys, torch
+scale = 2**20 if sys.platform == "darwin" else 2**10
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale
+torch.set_num_threads(1)
+before = peak()
+from nlridge.torch import NLRidge
+NLRidge("nl-ridge")(torch.rand(1, 1, 300, 300), 0.1)
+print(peak() - before)
+"""
+    assert float(run(program).stdout) < 400
+
+
+def test_without_pytorch_it_is_said_how_to_get_it():
+    done = run("import sys; sys.modules['torch'] = None; import nlridge.torch")
+    assert "ImportError: nlridge.torch needs PyTorch: pip install nlridge[torch]" in done.stderr
+
+
+# What is built on it.
+
+
+def test_plug_and_play_deblurs():
+    from examples.plug_and_play import blur, deblur, psnr, wiener
+
+    truth = torch.tensor(data.camera()[100:196, 180:276] / 255, dtype=torch.float32)[None, None]
+    kernel = torch.full((5, 5), 1 / 25)
+    noise = torch.randn(truth.shape, generator=torch.Generator().manual_seed(0))
+    blurred = blur(truth, kernel) + 0.01 * noise
+    sharp = deblur(blurred, kernel, 0.01, NLRidge("fast"), rounds=6)
+    assert psnr(sharp, truth) > psnr(wiener(blurred, kernel, 0.01), truth) + 1.5
+    assert psnr(sharp, truth) > psnr(blurred, truth) + 4
+
+
+def test_the_benchmark_runs(capsys):
+    from benchmarks import gpu
+
+    with contextlib.suppress(SystemExit):
+        gpu.main(["--size", "48", "--batch", "2", "--repeat", "1", "--device", "cpu"])
+    printed = capsys.readouterr().out
+    for name in nlridge.recipe_names():
+        assert re.search(rf"{name} +[\d.]+ images/s +.* MB +[\d.]+ dB", printed)
