@@ -2,15 +2,17 @@
 
 import argparse
 
-from . import colour, noise, quality, resources, speed, sure
+from . import colour, frontier, noise, quality, resources, speed, sure, tensors
 
 MEASUREMENTS = {
     "noise": noise,
     "quality": quality,
     "speed": speed,
+    "frontier": frontier,
     "colour": colour,
     "resources": resources,
     "sure": sure,
+    "tensors": tensors,
 }
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)

@@ -16,18 +16,18 @@ def add_arguments(parser):
 
 
 def run(options):
-    images = _images_of_512(options)
-    methods = _methods(options.skip_slow)
-    for call, _ in methods.values():  # compile and load
+    images = images_of_512(options)
+    calls = methods(options.skip_slow)
+    for call, _ in calls.values():  # compile and load
         call(images[0][1][:64, :64].astype(np.float32), 25.0)
     for sigma in options.speed_sigma:
-        seconds = {name: [] for name in methods}
-        quality = {name: [] for name in methods}
+        seconds = {name: [] for name in calls}
+        quality = {name: [] for name in calls}
         for seed, image in images:
             noisy = with_noise(image, sigma, seed)
-            best = dict.fromkeys(methods, np.inf)
+            best = dict.fromkeys(calls, np.inf)
             for turn in range(options.repeat):
-                for name, (call, most) in methods.items():
+                for name, (call, most) in calls.items():
                     if turn >= most:
                         continue
                     start = time.perf_counter()
@@ -35,11 +35,11 @@ def run(options):
                     best[name] = min(best[name], time.perf_counter() - start)
                     if turn == 0:
                         quality[name].append(psnr(clean, image))
-            for name in methods:
+            for name in calls:
                 seconds[name].append(best[name])
         base = np.mean(seconds["standard"])
         print(f"\nsigma {sigma:g}, 512 x 512, mean of {len(images)} images, relative to standard")
-        for name in methods:
+        for name in calls:
             mean = np.mean(seconds[name])
             print(
                 f"  {name:22s} {mean:7.3f} s {mean / base:7.2f} x {np.mean(quality[name]):7.2f} dB"
@@ -48,7 +48,7 @@ def run(options):
         print(f"  all workers are {one / base:.2f} x as fast as one")
 
 
-def _images_of_512(options):
+def images_of_512(options):
     found = [
         (seed, image)
         for images in image_sets(options.data, ["set12"] if options.data else None, None).values()
@@ -58,7 +58,7 @@ def _images_of_512(options):
     return found[:3]
 
 
-def _methods(skip_slow):
+def methods(skip_slow):
     """{name: (function of a noisy image and sigma, how many turns at most)}"""
 
     def ours(method, workers=None):

@@ -1,0 +1,79 @@
+"""The PyTorch engine on the CPU beside the compiled one: PSNR and seconds of both, and the memory it takes.
+
+For GPUs there is `python -m benchmarks.gpu`.
+"""
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+import nlridge
+
+from .images import colour, image_sets, psnr, with_noise
+
+_MEMORY = """
+import resource, sys
+import torch
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+imported = peak()
+from nlridge.torch import NLRidge
+noisy = torch.linspace(0, 1, 512) + 25 / 255 * torch.randn(1, 1, 512, 512)
+with torch.inference_mode():
+    NLRidge(sys.argv[1])(noisy, 25 / 255)
+print(peak() - imported)
+"""
+
+
+def add_arguments(parser):
+    del parser  # it takes none
+
+
+def run(options):
+    try:
+        import torch
+    except ImportError:
+        print("torch is not installed")
+        return
+    from nlridge.torch import NLRidge
+
+    print("\nsigma 25: PSNR (dB) by the compiled engine and by PyTorch; seconds of both")
+    for name, image, seed in _images(options.data):
+        noisy = with_noise(image, 25, seed)
+        axis = colour(image)
+        tensor = torch.tensor(noisy if axis is None else np.moveaxis(noisy, axis, 0))
+        for method in nlridge.recipe_names():
+            start = time.perf_counter()
+            compiled = nlridge.denoise(noisy, 25, method=method, channel_axis=axis, data_range=255)
+            middle = time.perf_counter()
+            with torch.inference_mode():
+                found = NLRidge(method, data_range=255)(tensor.view(1, -1, *tensor.shape[-2:]), 25)
+            end = time.perf_counter()
+            found = found[0, 0] if axis is None else found[0].movedim(0, axis)
+            both = psnr(compiled, image), psnr(found.numpy(), image)
+            print(
+                f"  {name:20s} {method:10s} {both[0]:.3f} {both[1]:.3f} ({both[1] - both[0]:+.4f})"
+                f"   {middle - start:.2f} s {end - middle:.2f} s",
+                flush=True,
+            )
+    print("\ngrowth of the peak memory over a process that has imported torch, 512 x 512")
+    for method in ("standard", "nl-ridge", "best"):
+        program = [sys.executable, "-c", _MEMORY, method]
+        grown = subprocess.run(program, check=True, capture_output=True, text=True).stdout
+        print(f"  {method:10s} {float(grown):.0f} MB", flush=True)
+
+
+def _images(data):
+    """[(name, image, seed)]: three gray ones and one in colour, or two of scikit-image's."""
+    if data is None:
+        from skimage import data as bundled
+
+        return [
+            ("camera", bundled.camera()[::2, ::2], 0),
+            ("astronaut", bundled.astronaut()[::3, ::3], 1),
+        ]
+    gray = image_sets(data, ["set12"], None)["set12"]
+    in_colour = image_sets(data, ["cbsd68"], ":1")["cbsd68"]
+    chosen = [gray[0], gray[6], gray[8], *in_colour]
+    return [(name, image, seed) for seed, name, image in chosen]
