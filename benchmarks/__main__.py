@@ -2,7 +2,7 @@
 
 import argparse
 
-from . import colour, frontier, noise, quality, resources, speed, sure, tensors
+from . import colour, frontier, measuring, noise, quality, resources, speed, sure, tensors
 
 MEASUREMENTS = {
     "noise": noise,
@@ -20,6 +20,7 @@ parser.add_argument(
     "--data", help="a folder of sets of PNG images (default: scikit-image's images)"
 )
 parser.add_argument("--only", choices=MEASUREMENTS, nargs="+", default=list(MEASUREMENTS))
+measuring.add_arguments(parser)
 for measurement in MEASUREMENTS.values():
     measurement.add_arguments(parser)
 options = parser.parse_args()

@@ -9,14 +9,9 @@ import time
 import numpy as np
 
 from .images import image_sets, psnr, with_noise
+from .published import SET12
 from .speed import images_of_512, methods
 
-# Mean PSNR on Set12 as published, {sigma: {method: dB}}.
-PUBLISHED = {
-    15: {"WNNM, LIChI": 32.71, "DnCNN (trained)": 32.86},
-    25: {"WNNM, LIChI": 30.26, "DnCNN (trained)": 30.44},
-    50: {"WNNM, LIChI": 27.05, "DnCNN (trained)": 27.18},
-}
 _GRAY = "#6b7280"
 
 
@@ -27,7 +22,7 @@ def add_arguments(parser):
 
 def run(options):
     sigma = options.frontier_sigma
-    calls = {name: call for name, (call, _) in methods(skip_slow=False).items() if "," not in name}
+    calls = methods(skip_slow=False)
     seconds = _seconds(calls, images_of_512(options)[0], sigma)
     sets = image_sets(options.data, ["set12"] if options.data else None, None)
     (images,) = sets.values()
@@ -40,9 +35,7 @@ def run(options):
     print(f"\nsigma {sigma:g}: seconds for 512 x 512, and mean PSNR of {len(images)} images")
     for name in calls:
         print(f"  {name:22s} {seconds[name]:7.3f} s {quality[name]:7.2f} dB", flush=True)
-    _draw(
-        seconds, quality, sigma, PUBLISHED.get(sigma, {}) if options.data else {}, options.picture
-    )
+    _draw(seconds, quality, sigma, SET12.get(sigma, {}) if options.data else {}, options.picture)
     print(f"  {options.picture}")
 
 

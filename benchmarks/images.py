@@ -36,15 +36,17 @@ def colour(image):
     return -1 if image.ndim == 3 else None
 
 
-def with_noise(image, sigma, seed):
-    """White Gaussian noise added in float and never clipped, as float32."""
+def with_noise(image, sigma, seed, turn=0):
+    """White Gaussian noise added in float and never clipped, as float32; other noise for each turn."""
+    seed = [seed, turn] if turn else seed
     noise = np.random.default_rng(seed).normal(0, sigma, image.shape)
     return (image + noise).astype(np.float32)
 
 
-def psnr(estimate, truth):
-    """PSNR for a peak of 255, of the estimate clipped to [0, 255]."""
-    error = np.clip(np.asarray(estimate, np.float64), 0, 255) - truth
+def psnr(estimate, truth, clipped=True):
+    """PSNR for a peak of 255, of the estimate clipped to [0, 255] (a noisy image is taken as it is)."""
+    estimate = np.asarray(estimate, np.float64)
+    error = (np.clip(estimate, 0, 255) if clipped else estimate) - truth
     return 10 * np.log10(255**2 / np.mean(error**2))
 
 

@@ -1,73 +1,96 @@
-"""PSNR of each recipe on sets of images, and the difference from the first of them.
+"""The paper's Table 2: PSNR of each recipe on sets of images, beside what is published, with seconds and memory.
 
-Besides the names of recipes, --methods takes "bm3d-1a" and "bm3d-1b", BM3D with the paper's other choices
-of Θ in step 1, and any of them with ":1" behind it for its first step alone.
+--methods takes what `benchmarks.methods` knows: names of recipes, with changes behind commas, and other packages.
 """
-
-import math
-from dataclasses import replace
 
 import numpy as np
 
 import nlridge
-from nlridge.families.bm3d import bm3d, haar
 
-from .images import colour, image_sets, psnr, with_noise
+from .images import image_sets
+from .measuring import measured
+from .published import TABLE_2
 
 
 def add_arguments(parser):
-    parser.add_argument("--sets", nargs="+", help="folders in DATA (default: all gray ones)")
+    parser.add_argument("--sigma", type=float, nargs="+", default=[15, 25])
     parser.add_argument(
-        "--part", help="a slice of each set, such as 1::2 for the even-numbered files"
+        "--methods", nargs="+", default=["nl-ridge", "nl-bayes", "bm3d", "fast", "standard", "best"]
     )
-    parser.add_argument("--sigma", type=float, nargs="+", default=[5, 15, 25, 35, 50])
-    parser.add_argument(
-        "--methods",
-        nargs="+",
-        default=sorted(nlridge.recipe_names(), key=lambda name: name != "nl-ridge"),
-    )
-    parser.add_argument("--each", action="store_true", help="a line for each image")
 
 
 def run(options):
-    for name, images in image_sets(options.data, options.sets, options.part).items():
-        print(f"\nmean PSNR (dB), {name}, {len(images)} images")
+    sets = image_sets(options.data, options.sets, options.part)
+    rows = measured(options, ["noisy", *options.methods], options.sigma, sets)
+    for name, images in sets.items():
+        print(f"\n{table(rows, name, len(images), options)}", flush=True)
+
+
+def table(rows, name, count, options):
+    """Of one set, in Markdown: a line for each method, with the levels of noise side by side."""
+    levels = " / ".join(f"{sigma:g}" for sigma in options.sigma)
+    seeds = f", ± standard error over {options.seeds} draws of the noise" * (options.seeds > 1)
+    whole = options.part is None
+    lines = [
+        f"mean PSNR (dB), {name}, {count} images, sigma {levels}{seeds}",
+        "",
+        f"| method | measured | published | change from {options.methods[0]} (worst image) | seconds | MB |",
+        "|---|---|---|---|---|---|",
+    ]
+    base = _of(rows, name, options.methods[0])
+    for method in ["noisy", *options.methods, *_elsewhere(name, options)]:
+        mine = _of(rows, name, method)
+        cells = [[] for _ in range(5)]
         for sigma in options.sigma:
-            found = {method: [] for method in options.methods}
-            for seed, _, image in images:
-                noisy = with_noise(image, sigma, seed)
-                for method, values in found.items():
-                    clean = nlridge.denoise(
-                        noisy, sigma, method=_recipe(method, sigma), channel_axis=colour(image)
-                    )
-                    values.append(psnr(clean, image))
-            if options.each:
-                for i, (_, file, _) in enumerate(images):
-                    row = "  ".join(f"{method} {values[i]:.2f}" for method, values in found.items())
-                    print(f"  {file:12s} {row}")
-            print(f"  sigma {sigma:<3g} {_summary(found)}", flush=True)
+            here = [row for row in mine if row.sigma == sigma]
+            known = TABLE_2.get(method, {}).get(name, {}).get(sigma) if whole else None
+            cells[0].append(_mean(here, count * options.seeds))
+            cells[1].append("" if known is None else f"{known:.2f}")
+            if method == "noisy":
+                continue
+            cells[2].append(_change(here, base))
+            cells[3].append(f"{np.mean([row.seconds for row in here]):.2f}" if here else "")
+            cells[4].append(f"{np.max([row.megabytes for row in here]):.0f}" if here else "")
+        joined = [" / ".join(column) if any(column) else "" for column in cells]
+        lines.append(f"| {method} | " + " | ".join(joined) + " |")
+    return "\n".join(lines)
 
 
-def _recipe(method, sigma):
-    name, _, steps = method.partition(":")
-    if name in _THRESHOLDS:
-        family = bm3d(threshold=_THRESHOLDS[name], group_transform=haar)
-        found = replace(nlridge.recipe("bm3d", sigma), family=family)
-    else:
-        found = nlridge.recipe(name, sigma)
-    return replace(found, second=None) if steps == "1" else found
+def _of(rows, name, method):
+    return [row for row in rows if row.set == name and row.method == method]
 
 
-_THRESHOLDS = {"bm3d-1a": None, "bm3d-1b": math.sqrt(2)}
+def _elsewhere(name, options):
+    """Published methods that are not measured here."""
+    if options.part is not None or not {15, 25} & set(options.sigma):
+        return []
+    known = [method for method, sets in TABLE_2.items() if name in sets]
+    return [
+        method for method in known if method not in (*nlridge.recipe_names(), "noisy")
+    ]  # fmt: skip
 
 
-def _summary(found):
-    base = next(iter(found.values()))
-    cells = []
-    for method, values in found.items():
-        cell = f"{method} {np.mean(values):.3f}"
-        if values is not base:
-            change = np.subtract(values, base)
-            cell += f" ({change.mean():+.3f}, worst {change.min():+.3f})"
-        cells.append(cell)
-    return "   ".join(cells)
+def _mean(rows, expected):
+    if not rows:
+        return ""
+    turns = {}
+    for row in rows:
+        turns.setdefault(row.turn, []).append(row.psnr)
+    means = [np.mean(values) for values in turns.values()]
+    text = f"{np.mean(means):.2f}"
+    if len(rows) < expected:
+        text += f" ({len(rows)} of {expected})"
+    elif len(means) > 1:
+        text += f" ± {np.std(means, ddof=1) / np.sqrt(len(means)):.3f}"
+    return text
+
+
+def _change(rows, base):
+    """In the mean and at worst, over the images that both have."""
+    known = {(row.image, row.sigma, row.turn): row.psnr for row in base}
+    changes = [
+        row.psnr - known[place]
+        for row in rows
+        if (place := (row.image, row.sigma, row.turn)) in known
+    ]
+    return f"{np.mean(changes):+.3f} ({min(changes):+.3f})" if changes and any(changes) else ""

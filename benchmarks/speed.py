@@ -1,4 +1,7 @@
-"""Seconds and PSNR of each recipe beside other denoisers: one run, in turn, the shortest time counts."""
+"""Seconds of each recipe beside other packages: one run, all in turn, again and again; ratios within each turn.
+
+A machine that is busy with other things slows down all that run in the same turn, so that ratios stay.
+"""
 
 import time
 
@@ -7,45 +10,44 @@ import numpy as np
 import nlridge
 
 from .images import image_sets, psnr, with_noise
+from .methods import denoiser, installed_others
+
+_ONE_WORKER = "standard, 1 worker"
 
 
 def add_arguments(parser):
     parser.add_argument("--speed-sigma", type=float, nargs="+", default=[15, 25, 50])
-    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--repeat", type=int, default=3, help="turns for each of three images")
     parser.add_argument("--skip-slow", action="store_true", help="leave the bm3d package out")
 
 
 def run(options):
     images = images_of_512(options)
-    calls = methods(options.skip_slow)
-    for call, _ in calls.values():  # compile and load
+    calls = {**methods(options.skip_slow), _ONE_WORKER: denoiser("standard", workers=1)}
+    for call in calls.values():  # compile and load
         call(images[0][1][:64, :64].astype(np.float32), 25.0)
     for sigma in options.speed_sigma:
-        seconds = {name: [] for name in calls}
-        quality = {name: [] for name in calls}
+        seconds, quality = {name: [] for name in calls}, {name: [] for name in calls}
         for seed, image in images:
             noisy = with_noise(image, sigma, seed)
-            best = dict.fromkeys(calls, np.inf)
-            for turn in range(options.repeat):
-                for name, (call, most) in calls.items():
-                    if turn >= most:
-                        continue
+            for _ in range(options.repeat):
+                for name, call in calls.items():
                     start = time.perf_counter()
                     clean = call(noisy, sigma)
-                    best[name] = min(best[name], time.perf_counter() - start)
-                    if turn == 0:
-                        quality[name].append(psnr(clean, image))
-            for name in calls:
-                seconds[name].append(best[name])
-        base = np.mean(seconds["standard"])
-        print(f"\nsigma {sigma:g}, 512 x 512, mean of {len(images)} images, relative to standard")
+                    seconds[name].append(time.perf_counter() - start)
+                    quality[name].append(psnr(clean, image))
+        print(
+            f"\nsigma {sigma:g}, 512 x 512, {len(images)} images, {options.repeat} turns: median seconds; "
+            "times as long as standard, median (least to most); PSNR\n"
+        )
+        print("| method | seconds | ratio | dB |\n|---|---|---|---|")
         for name in calls:
-            mean = np.mean(seconds[name])
+            ratios = np.divide(seconds[name], seconds["standard"])
             print(
-                f"  {name:22s} {mean:7.3f} s {mean / base:7.2f} x {np.mean(quality[name]):7.2f} dB"
+                f"| {name} | {np.median(seconds[name]):.3f} | {np.median(ratios):.2f} "
+                f"({ratios.min():.2f} to {ratios.max():.2f}) | {np.mean(quality[name]):.2f} |",
+                flush=True,
             )
-        one = np.mean(seconds["standard, 1 worker"])
-        print(f"  all workers are {one / base:.2f} x as fast as one")
 
 
 def images_of_512(options):
@@ -59,41 +61,8 @@ def images_of_512(options):
 
 
 def methods(skip_slow):
-    """{name: (function of a noisy image and sigma, how many turns at most)}"""
-
-    def ours(method, workers=None):
-        def call(noisy, sigma):
-            return nlridge.denoise(noisy, sigma, method=method, data_range=255, workers=workers)
-
-        return call
-
-    found = {name: (ours(name), 99) for name in nlridge.recipe_names()}
-    found["standard, 1 worker"] = (ours("standard", 1), 99)
-    try:
-        import cv2
-
-        def opencv(noisy, sigma):
-            rounded = np.clip(noisy + 0.5, 0, 255).astype(np.uint8)
-            return cv2.fastNlMeansDenoising(rounded, None, h=0.9 * sigma)
-
-        found["opencv nl-means"] = (opencv, 99)
-    except ImportError:
-        print("opencv is not installed")
-    try:
-        from skimage.restoration import denoise_nl_means
-
-        def scikit_image(noisy, sigma):
-            s = sigma / 255
-            return 255 * denoise_nl_means(noisy / 255, 7, 10, h=0.6 * s, sigma=s)
-
-        found["scikit-image nl-means"] = (scikit_image, 2)
-    except ImportError:
-        print("scikit-image is not installed")
-    if not skip_slow:
-        try:
-            from bm3d import bm3d
-
-            found["bm3d package"] = (bm3d, 2)
-        except ImportError:
-            print("the bm3d package is not installed")
-    return found
+    """{name: function of a noisy image and sigma} of all recipes and the other packages that are there."""
+    others = installed_others()
+    if skip_slow:
+        others.pop("bm3d package", None)
+    return {name: denoiser(name) for name in nlridge.recipe_names()} | others

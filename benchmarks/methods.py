@@ -1,0 +1,131 @@
+"""What the name of a method stands for: a function of a noisy image and sigma, on a scale of 0 to 255.
+
+- a recipe, with changes behind commas: "nl-ridge", "nl-ridge,m2=60,p2=7", "bm3d,threshold=1.414,steps=1".  p1, m1, p2,
+  m2 are the sides of patches and the sizes of groups of both steps; steps=1 leaves the second step out, steps=3 does it
+  again on its own result; threshold and noisier are options of the families.
+- another package: one of `OTHERS`.
+- "noisy", the image as it is.
+"""
+
+import math
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+import nlridge
+from nlridge.engines import cpu
+from nlridge.families.bayes import bayes
+from nlridge.families.bm3d import bm3d, haar
+from nlridge.families.ridge import ridge
+from nlridge.framework import bands_of, two_steps
+
+from .images import colour
+
+_FAMILIES = {"nl-ridge": ridge, "nl-bayes": bayes, "bm3d": partial(bm3d, group_transform=haar)}
+_SETTINGS = {
+    "p1": ("first", "patch_size"),
+    "m1": ("first", "group_size"),
+    "p2": ("second", "patch_size"),
+    "m2": ("second", "group_size"),
+}
+
+
+def denoiser(name, workers=None):
+    """The function that a name stands for."""
+    if name == "noisy":
+        return lambda noisy, sigma: noisy
+    if name in OTHERS:
+        return OTHERS[name]()
+
+    def call(noisy, sigma):
+        found = recipe(name, sigma)
+        if "steps=3" in name:
+            return _again(noisy, sigma, found)
+        return nlridge.denoise(
+            noisy, sigma, method=found, channel_axis=colour(noisy), workers=workers
+        )
+
+    return call
+
+
+def recipe(name, sigma):
+    """The recipe that a name stands for, with its changes."""
+    name, *changes = name.split(",")
+    found = nlridge.recipe(name, sigma)
+    options = {}
+    for change in changes:
+        key, value = change.split("=")
+        if key in _SETTINGS:
+            step, setting = _SETTINGS[key]
+            found = replace(found, **{step: replace(getattr(found, step), **{setting: int(value)})})
+        elif key == "steps":
+            found = replace(found, second=None) if value == "1" else found
+        else:
+            options[key] = None if value == "none" else float(value)
+    return replace(found, family=_FAMILIES[name](**options)) if options else found
+
+
+def _again(noisy, sigma, found):
+    """Both steps, and the second once more with its result as the pilot."""
+    run = partial(cpu.step, workers=2, tick=lambda: None)
+    scaled = (noisy / sigma)[None].astype(np.float32)
+    *_, result = two_steps(scaled, 1.0, found, run)
+    bands = bands_of(1, found.family)
+    again, _ = run(scaled, result, found.family.refine, found.second, 1.0, similar=result, bands=bands)  # fmt: skip
+    return sigma * again[0]
+
+
+def _opencv():
+    import cv2
+
+    def call(noisy, sigma):
+        rounded = np.clip(noisy + 0.5, 0, 255).astype(np.uint8)
+        return cv2.fastNlMeansDenoising(rounded, None, h=0.9 * sigma)
+
+    return call
+
+
+def _nl_means():
+    from skimage.restoration import denoise_nl_means
+
+    def call(noisy, sigma):
+        s = sigma / 255
+        return 255 * denoise_nl_means(noisy / 255, 7, 10, h=0.6 * s, sigma=s)
+
+    return call
+
+
+def _wavelets():
+    from skimage.restoration import denoise_wavelet
+
+    def call(noisy, sigma):
+        levels = max(1, int(math.log2(min(noisy.shape))) - 3)
+        return 255 * denoise_wavelet(noisy / 255, sigma / 255, "db2", wavelet_levels=levels)
+
+    return call
+
+
+def _bm3d():
+    from bm3d import bm3d as package
+
+    return package
+
+
+OTHERS = {
+    "opencv nl-means": _opencv,
+    "scikit-image wavelets": _wavelets,
+    "scikit-image nl-means": _nl_means,
+    "bm3d package": _bm3d,
+}
+
+
+def installed_others():
+    """{name: function} of the other packages that are there."""
+    found = {}
+    for name, load in OTHERS.items():
+        try:
+            found[name] = load()
+        except ImportError:
+            print(f"{name}: not installed")
+    return found
