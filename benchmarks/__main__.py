@@ -2,11 +2,12 @@
 
 import argparse
 
-from . import colour, frontier, measuring, noise, quality, resources, speed, sure, tensors
+from . import barbara, colour, frontier, measuring, noise, quality, resources, speed, sure, tensors
 
 MEASUREMENTS = {
     "noise": noise,
     "quality": quality,
+    "barbara": barbara,
     "speed": speed,
     "frontier": frontier,
     "colour": colour,
