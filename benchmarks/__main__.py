@@ -2,7 +2,19 @@
 
 import argparse
 
-from . import barbara, colour, frontier, measuring, noise, quality, resources, speed, sure, tensors
+from . import (
+    barbara,
+    colour,
+    frontier,
+    measuring,
+    noise,
+    quality,
+    resources,
+    speed,
+    statements,
+    sure,
+    tensors,
+)
 
 MEASUREMENTS = {
     "noise": noise,
@@ -13,6 +25,7 @@ MEASUREMENTS = {
     "colour": colour,
     "resources": resources,
     "sure": sure,
+    "statements": statements,
     "tensors": tensors,
 }
 

@@ -20,7 +20,7 @@ def add_arguments(parser):
 
 def run(options):
     sets = image_sets(options.data, ["set12"] if options.data else None, "8:9" if options.data else ":1")  # fmt: skip
-    rows = measured(options, METHODS, [SIGMA], sets)
+    rows = list(measured(options, METHODS, [SIGMA], sets))
     (((seed, name, image),),) = sets.values()
     published = BARBARA if options.data else {}
     print(f"\n{name}, sigma {SIGMA}: PSNR (dB), measured and published")

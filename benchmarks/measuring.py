@@ -15,7 +15,7 @@ import numpy as np
 
 import nlridge
 
-from .images import image_sets, psnr, with_noise
+from .images import psnr, with_noise
 from .methods import denoiser
 
 
@@ -47,29 +47,23 @@ def add_arguments(parser):
     parser.add_argument("--seeds", type=int, default=1, help="draws of the noise for each image")
 
 
-def measured(options, methods, sigmas, sets=None):
-    """A row for each image, sigma, draw of the noise and method; Ctrl-C gives those that are there so far."""
-    if sets is None:
-        sets = image_sets(options.data, options.sets, options.part)
+def measured(options, methods, sigmas, sets):
+    """Yields a row for each image, sigma, draw of the noise and method."""
     options.results.mkdir(parents=True, exist_ok=True)
     path = options.results / "images.csv"
-    kept, found, sources = _read(path), [], _digest()
-    try:
-        with path.open("a", newline="", encoding="utf-8") as file:
-            for key, seed, image in _jobs(sources, sets, sigmas, options.seeds):
-                noisy = None
-                for method in methods:
-                    row = kept.get((*key, method))
-                    if row is None:
-                        if noisy is None:
-                            noisy = with_noise(image, key[3], seed, key[4])
-                        row = Row(*key, method, *_measure(method, noisy, key[3], image))
-                        csv.writer(file).writerow(row)
-                        file.flush()
-                    found.append(row)
-    except KeyboardInterrupt:
-        print(f"\ninterrupted: the same command goes on from {path}")
-    return found
+    kept, sources = _read(path), _digest()
+    with path.open("a", newline="", encoding="utf-8") as file:
+        for key, seed, image in _jobs(sources, sets, sigmas, options.seeds):
+            noisy = None
+            for method in methods:
+                row = kept.get((*key, method))
+                if row is None:
+                    if noisy is None:
+                        noisy = with_noise(image, key[3], seed, key[4])
+                    row = Row(*key, method, *_measure(method, noisy, key[3], image))
+                    csv.writer(file).writerow(row)
+                    file.flush()
+                yield row
 
 
 def _jobs(sources, sets, sigmas, turns):

@@ -21,7 +21,12 @@ def add_arguments(parser):
 
 def run(options):
     sets = image_sets(options.data, options.sets, options.part)
-    rows = measured(options, ["noisy", *options.methods], options.sigma, sets)
+    rows = []
+    try:
+        for row in measured(options, ["noisy", *options.methods], options.sigma, sets):
+            rows.append(row)  # one by one: those before an interruption count
+    except KeyboardInterrupt:
+        print("interrupted: the same command goes on from here")
     for name, images in sets.items():
         print(f"\n{table(rows, name, len(images), options)}", flush=True)
 
