@@ -2,12 +2,8 @@
 
 import ast
 import re
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
-
-import pytest
 
 import nlridge
 
@@ -80,20 +76,6 @@ def test_every_public_name_is_there_and_has_an_example():
 def test_the_changelog_has_this_version():
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(rf"^## {re.escape(nlridge.__version__)}\b", changelog, re.MULTILINE)
-
-
-@pytest.mark.parametrize("page", ["README.md", "docs/extending.md", "docs/pytorch.md"])
-def test_the_python_of_the_pages_runs(page, tmp_path):
-    """Block after block, as a reader would: imported from files, so that kernels can be kept."""
-    blocks = re.findall(
-        r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL
-    )
-    assert blocks
-    if page == "docs/pytorch.md":
-        pytest.importorskip("torch", reason="PyTorch is not installed")
-    program = tmp_path / "page.py"
-    program.write_text("\n".join(blocks), encoding="utf-8")
-    subprocess.run([sys.executable, program], cwd=tmp_path, check=True)
 
 
 def test_the_map_of_the_theory_names_what_exists():

@@ -71,7 +71,7 @@ def estimate_psnr(
 
     Notes
     -----
-    Monte-Carlo SURE [1]_: |f(y) - y|² - Σ V + 2 Σ V ∂f/∂y, where V is the variance of each pixel and the last
+    Monte-Carlo SURE [1]_: ‖f(y) - y‖² - Σ V + 2 Σ V ∂f/∂y, where V is the variance of each pixel and the last
     term is found from the change of f under a small random perturbation of y. It takes for granted that the
     noise is what it is said to be: if the noise was estimated, an error of 1 % in sigma is part of the
     standard error. That error is large where hardly any noise is left, in small or flat images: what SURE

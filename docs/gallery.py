@@ -1,0 +1,57 @@
+"""Makes the pictures of the gallery: `python docs/gallery.py`.
+
+Images are scikit-image's own.  Noise is added to them, so that the truth is known; nlridge is told nothing of it, and
+finds out what it is.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from skimage import data
+
+import nlridge
+from nlridge.demo import _side_by_side
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+from benchmarks.images import colour, psnr, with_noise  # noqa: E402
+
+
+def photons(image, peak, seed):
+    """As if white were so many photons: noise that is strongest where the image is bright."""
+    gain = 255 / peak
+    return (gain * np.random.default_rng(seed).poisson(image / gain)).astype(np.float32)
+
+
+def pictures():
+    """{name: (truth, noisy)}"""
+    astronaut = data.astronaut()[20:300, 100:380]
+    cell = data.cell()[220:500, 260:540]
+    tissue = data.immunohistochemistry()[100:380, 60:340]
+    sky = data.hubble_deep_field()[330:610, 390:670]
+    retina = data.retina()[520:800, 200:480]
+    coins = data.coins()[10:290, 30:310]
+    return {
+        "photograph": (astronaut, with_noise(astronaut, 30, 0)),
+        "cell": (cell, photons(cell, 40, 1)),
+        "tissue": (tissue, with_noise(tissue, 25, 2)),
+        "sky": (sky, photons(sky, 40, 3)),
+        "retina": (retina, with_noise(retina, 20, 4)),
+        "coins": (coins, with_noise(coins, 20, 5)),
+    }
+
+
+for name, (truth, noisy) in pictures().items():
+    found = nlridge.denoise_with_details(noisy, channel_axis=colour(truth))
+    labels = [
+        f"noisy, {psnr(noisy, truth):.1f} dB",
+        f"denoised, {psnr(found.image, truth):.1f} dB",
+        "truth",
+    ]
+    canvas = _side_by_side([noisy, found.image, truth], labels, 0, 255)
+    path = HERE / "gallery" / f"{name}.jpg"
+    path.parent.mkdir(exist_ok=True)
+    canvas.save(path, quality=88)
+    print(f"{path.name}: {labels[0]}; {labels[1]}; {found.noise}; {path.stat().st_size // 1000} kB")
