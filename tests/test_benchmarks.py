@@ -1,0 +1,75 @@
+"""The program of the benchmarks: what it measured it does not measure again, and it says what is missing."""
+
+from argparse import Namespace
+
+import numpy as np
+import pytest
+from benchmarks import measuring
+from benchmarks.methods import denoiser, recipe
+from benchmarks.published import BARBARA, TABLE_2
+from benchmarks.quality import table
+
+import nlridge
+
+
+@pytest.fixture
+def options(tmp_path):
+    return Namespace(
+        results=tmp_path, seeds=2, part=None, sigma=[15, 25], methods=["nl-ridge", "fast"]
+    )
+
+
+@pytest.fixture
+def sets():
+    image = np.tile(np.linspace(0, 255, 32), (32, 1)).astype(np.uint8)
+    return {"set12": [(0, "a.png", image), (1, "b.png", image.T)]}
+
+
+def test_what_is_measured_is_not_measured_again(options, sets, monkeypatch):
+    calls = []
+
+    def measure(method, noisy, sigma, image):
+        calls.append(method)
+        return 30.0 + len(calls) % 3, 0.5, 7.0
+
+    monkeypatch.setattr(measuring, "_measure", measure)
+    first = list(measuring.measured(options, ["noisy"], [15, 25], sets))
+    assert len(first) == len(calls) == 2 * 2 * 2
+    file = options.results / "images.csv"
+    file.write_text(file.read_text()[:-9])  # a line that was cut off is measured again
+    again = list(measuring.measured(options, ["noisy", "fast"], [15, 25], sets))
+    assert calls[8:] == ["fast"] * 7 + ["noisy", "fast"]
+    assert [row[:7] for row in again if row.method == "noisy"][:7] == [row[:7] for row in first][:7]
+    monkeypatch.setattr(measuring, "_digest", lambda: "other sources")
+    assert len(list(measuring.measured(options, ["noisy"], [15], sets))) == 4
+    assert len(calls) == 8 + 9 + 4
+
+
+def test_the_table_has_measured_and_published_rows(options, sets):
+    rows = list(measuring.measured(options, ["noisy", "nl-ridge", "fast"], options.sigma, sets))
+    lines = table(rows, "set12", 2, options).splitlines()
+    (line,) = [line for line in lines if line.startswith("| nl-ridge |")]
+    assert "±" in line
+    assert "| 32.46 / 30.00 |" in line
+    assert any("DnCNN" in line and "32.86 / 30.44" in line for line in lines)
+    assert "(6 of 8)" not in line
+    partial = table(rows[:-6], "set12", 2, options)
+    assert "of 4)" in partial
+
+
+def test_names_of_methods_say_what_is_changed():
+    changed = recipe("nl-ridge,p2=7,m1=30", 25)
+    paper = nlridge.recipe("nl-ridge", 25)
+    assert (changed.first.group_size, changed.second.patch_size) == (30, 7)
+    assert changed.first.patch_size == paper.first.patch_size
+    assert recipe("bm3d,threshold=none,steps=1", 25).second is None
+    noisy = np.random.default_rng(0).normal(100, 20, (24, 24)).astype(np.float32)
+    assert np.std(denoiser("nl-ridge,steps=3")(noisy, 20)) < 10
+    assert denoiser("noisy")(noisy, 20) is noisy
+
+
+def test_what_is_published_is_what_the_paper_prints():
+    assert TABLE_2["nl-ridge"]["urban100"] == {15: 32.53, 25: 29.90}
+    assert TABLE_2["bm3d"]["bsd68"] == {15: 31.07, 25: 28.57}
+    assert "urban100" not in TABLE_2["DIP"]
+    assert (BARBARA["noisy"], BARBARA["nl-ridge"]) == (22.09, 32.06)

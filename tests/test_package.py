@@ -1,0 +1,81 @@
+"""What is released: archives that hold what they should, and a wheel that works where nothing else of us is."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import nlridge
+
+ROOT = Path(__file__).parent.parent
+
+USE = """
+import json
+from importlib.metadata import version
+import numpy as np
+import nlridge
+noise = np.random.default_rng(0).normal(0, 20, (32, 32))
+spread = float(np.std(nlridge.denoise(100 + noise, sigma=20, method="fast")))
+print(json.dumps([nlridge.__file__, version("nlridge"), spread]))
+"""
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory):
+    """The wheel and the source archive, built from the source archive, as for a release."""
+    pytest.importorskip("build", reason="build is not installed")
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT]
+    subprocess.run(command, check=True, capture_output=True)
+    (wheel,), (source,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    return wheel, source
+
+
+def test_the_archives_hold_what_they_should(archives):
+    wheel, source = archives
+    with zipfile.ZipFile(wheel) as opened:
+        names = opened.namelist()
+    assert {"nlridge/__init__.py", "nlridge/py.typed", "nlridge/report.html"} <= set(names)
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"nlridge"}
+    with tarfile.open(source) as opened:
+        top, *_ = names = opened.getnames()
+    folder = top.split("/")[0]
+    for file in ("README.md", "LICENSE", "CITATION.cff", "Makefile", "tests/oracle.py", "docs/conf.py"):  # fmt: skip
+        assert f"{folder}/{file}" in names
+    assert not any(".venv" in name or "__pycache__" in name for name in names)
+
+
+def test_the_wheel_works_in_a_clean_environment(archives, tmp_path):
+    """What it depends on is borrowed from the environment of the tests, from which nlridge itself is absent."""
+    wheel, _ = archives
+    venv.create(tmp_path / "clean", with_pip=False, symlinks=os.name != "nt")
+    scheme = sysconfig.get_preferred_scheme("prefix")
+    places = {"base": str(tmp_path / "clean"), "platbase": str(tmp_path / "clean")}
+    scripts, packages = (Path(sysconfig.get_path(kind, scheme, places)) for kind in ("scripts", "purelib"))  # fmt: skip
+    python = scripts / Path(sys.executable).name
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--quiet"]
+    subprocess.run([*install, "--no-index", "--disable-pip-version-check", wheel], check=True)
+    (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    run = {"cwd": tmp_path, "check": True, "capture_output": True, "text": True, "env": environment}
+    home, version, spread = json.loads(subprocess.run([python, "-c", USE], **run).stdout)
+    assert Path(home).is_relative_to(packages)
+    assert version == nlridge.__version__
+    assert spread < 5
+    said = subprocess.run([scripts / "nlridge", "--version"], **run).stdout
+    assert said.startswith(f"nlridge {nlridge.__version__}")
+
+
+def test_the_citation_has_this_version_and_the_paper():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {nlridge.__version__}\n" in citation
+    assert re.search(r"preferred-citation:.*Herbreteau.*Kervrann.*year: 2022", citation, re.DOTALL)
