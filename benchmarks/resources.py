@@ -91,7 +91,7 @@ def _busy():
     rank = 12
     for name, function, n, m, parameters, work in (  # a multiply-add counts as two
         ("nl-ridge", exact, 81, 90, (1, 1), lambda n, m: 3 * n * m**2 + m**3),
-        ("standard", low_rank, 64, 96, (1.5,), lambda n, m: 6 * n * m * rank + 4 * m * rank**2),
+        ("fast", low_rank, 64, 96, (1.5,), lambda n, m: 6 * n * m * rank + 4 * m * rank**2),
     ):
         Y, X = (
             np.zeros((-(-m // LANES) * LANES, -(-n // LANES) * LANES), np.float32) for _ in "YX"

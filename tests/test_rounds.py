@@ -7,7 +7,18 @@ import oracle
 import pytest
 import pywt
 
-from nlridge import Coarse, Gaussian, Recipe, Rounds, Step, denoise, pyramid, recipe
+from nlridge import (
+    Coarse,
+    Estimator,
+    Family,
+    Gaussian,
+    Recipe,
+    Rounds,
+    Step,
+    denoise,
+    pyramid,
+    recipe,
+)
 from nlridge.families.bayes import bayes
 from nlridge.families.ridge import ridge
 from nlridge.families.two_sided import two_sided
@@ -56,6 +67,20 @@ def test_rounds_and_scales_can_be_had_with_any_family(family):
     assert len(set(errors)) == 3
 
 
+def test_a_formula_of_ones_own_in_rounds():
+    """It is promised a number for the variance, or one for each pixel: also where each group has its own."""
+    shapes = set()
+
+    def shrink(Y, X, variance):
+        shapes.add(np.shape(variance) == Y.shape or np.ndim(variance) == 0)
+        assert shapes == {True}
+        return Y.mean(axis=-1, keepdims=True) * np.ones(Y.shape), np.ones(Y.shape)[..., 0, :]
+
+    family = Family("mean", Estimator(shrink), Estimator(shrink))
+    denoise(texture(30, 30), 10, method=Recipe(family, FIRST, SECOND, Rounds(3, 0.5)))
+    assert shapes == {True}
+
+
 def test_a_recipe_of_one_round_is_the_two_steps_of_the_paper():
     """Whatever the rounds would keep or blend: of one of them nothing is kept."""
     noisy = texture(40, 50)
@@ -67,14 +92,14 @@ def test_a_recipe_of_one_round_is_the_two_steps_of_the_paper():
 
 
 def test_what_each_scale_is_given():
-    """By an engine that only adds up what it is asked for."""
+    """By an engine whose result is as easily foretold as different at each scale."""
     calls = []
 
     def run(
         noisy, guide, estimator, settings, variance, *, similar, bands, partly=None, groups=None
     ):
         calls.append((noisy.shape[1:], settings, variance))
-        return noisy + 1, noisy
+        return np.abs(noisy), noisy
 
     fine = Recipe(ridge(), FIRST, SECOND)
     small = Recipe(ridge(), SECOND, FIRST)
@@ -86,9 +111,10 @@ def test_what_each_scale_is_given():
         ((31, 40), FIRST, 4.0),
         ((31, 40), SECOND, 4.0),
     ]
-    coarse = coarser(image) + 1
-    np.testing.assert_array_equal(pilot, with_coarse(image + 1, coarse, 1))
-    np.testing.assert_array_equal(result, with_coarse(image + 1, coarse, 2))
+    coarse = np.abs(coarser(image))
+    np.testing.assert_array_equal(pilot, with_coarse(np.abs(image), coarse, 1))
+    np.testing.assert_array_equal(result, with_coarse(np.abs(image), coarse, 2))
+    assert np.std(pilot - result) > 0.1
 
 
 def test_what_is_no_matter_of_noise_is_not_spread():
@@ -132,6 +158,10 @@ def test_noise_that_differs_from_pixel_to_pixel():
         (lambda: Rounds(2, keep=1.5), "keep is 1.5; expected a number from 0 to 1"),
         (lambda: Rounds(2, blend=-1), "blend is -1; expected a number from 0 to 1"),
         (lambda: Coarse(recipe("fast", 10), 0), "pilot_level is 0; expected a number from 1 to 10"),
+        (lambda: Rounds(2, keep="a"), "keep is 'a'; expected a number from 0 to 1"),
+        (lambda: Coarse("best"), "recipe is 'best'; expected a Recipe"),
+        (lambda: replace(recipe("fast", 10), rounds=3), "rounds is 3; expected Rounds"),
+        (lambda: replace(recipe("fast", 10), coarse="best"), "coarse is 'best'; expected Coarse"),
         (lambda: two_sided(penalty=-1), "penalty is -1; expected a number that is not negative"),
     ],
 )

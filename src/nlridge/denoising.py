@@ -103,7 +103,7 @@ def denoise(
     -----
     The time is proportional to the number of pixels. The memory taken is about five float32 images (seven
     in colour), three times that while the noise is estimated, or if it differs from pixel to pixel; "standard"
-    takes three more images in gray, and "best" six.
+    takes two more images, and "best" five, to remember groups from one round for the next.
 
     Images that are smaller than the search window, or even smaller than a patch, are denoised with
     what they have: fewer patches in a group, and square patches that are at most half as wide as the

@@ -61,19 +61,19 @@ def denoised(
         yield from two_steps(noisy, variance, recipe, run, strength=strength, renewed=renewed)
         return
     small, small_variance = coarser(noisy), coarser_variance(variance)
-    *_, help = denoised(small, small_variance, scale.recipe, run, strength=strength)
+    *_, coarse = denoised(small, small_variance, scale.recipe, run, strength=strength)
 
     most = 3 * small_variance**0.5
 
     def helped(pilot: Image) -> Image:
-        return with_coarse(pilot, help, scale.pilot_level, most)
+        return with_coarse(pilot, coarse, scale.pilot_level, most)
 
     steps = two_steps(
         noisy, variance, recipe, run, strength=strength, renewed=renewed, helped=helped
     )
     yield next(steps)
     for result in steps:
-        yield with_coarse(result, help, scale.result_level, most)
+        yield with_coarse(result, coarse, scale.result_level, most)
 
 
 def two_steps(

@@ -21,8 +21,8 @@ def _whole(name: str, value: object) -> int:
 
 
 def _expect(name: str, value: float, low: int, high: int, why: str = "") -> None:
-    if not low <= value <= high:
-        raise ValueError(f"{name} is {value}; expected a number from {low} to {high}{why}")
+    if not (isinstance(value, int | float) and low <= value <= high):
+        raise ValueError(f"{name} is {value!r}; expected a number from {low} to {high}{why}")
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Rounds:
     Parameters
     ----------
     count : int
-        The number of rounds; 1 is the paper's second step.
+        The number of rounds; 1 is the paper's second step, in which nothing is kept or blended.
     keep : float
         The share of the noise that rounds leave in the image, less and less of it: after the k-th of them
         keep (1 - k / count), so that the last leaves none.
@@ -130,7 +130,7 @@ class Coarse:
         What that image is denoised by.
     pilot_level, result_level : int
         What is taken from it, for the pilot and for the result: all (1), or only what is left of it at half
-        its size (2), a quarter (3) and so on.
+        its size (2), a quarter (3) and so on. Without a second step the pilot is the result.
 
     Examples
     --------
@@ -149,6 +149,8 @@ class Coarse:
     result_level: int = 3
 
     def __post_init__(self) -> None:
+        if not isinstance(self.recipe, Recipe):
+            raise TypeError(f"recipe is {self.recipe!r}; expected a Recipe")
         for name in ("pilot_level", "result_level"):
             object.__setattr__(self, name, _whole(name, getattr(self, name)))
             _expect(name, getattr(self, name), 1, 10)
@@ -171,6 +173,10 @@ class Recipe:
     coarse: Coarse | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.rounds, Rounds):
+            raise TypeError(f"rounds is {self.rounds!r}; expected Rounds")
+        if not (self.coarse is None or isinstance(self.coarse, Coarse)):
+            raise TypeError(f"coarse is {self.coarse!r}; expected Coarse or None")
         if self.second is not None and self.family.refine is None:
             raise ValueError(
                 f"second is {self.second}; expected None, since the family {self.family.name!r} has one step"
@@ -270,8 +276,8 @@ _BM3D: _Rows = {
 
 
 # The two-sided family in rounds, chosen on the same images: "best" for quality, "standard" to be no slower than
-# "nl-ridge".  Each has the help of a coarse image, which has half the noise, and so the settings of half the
-# level; at low noise that is hardly any help.
+# "nl-ridge".  They have the help of a coarse image, which has half the noise, and so the settings of half the
+# level; at low noise that is hardly any help, and "standard" does without it.
 _STANDARD: dict[int, Recipe] = {
     10: Recipe(two_sided(penalty=0.45), Step(7, 24, 6, 31), Step(6, 48, 5, 31), Rounds(2, 0.5, 0.0)),
     15: Recipe(two_sided(penalty=0.46), Step(7, 16, 6, 29), Step(6, 56, 6, 29), Rounds(3, 0.6, 0.05)),

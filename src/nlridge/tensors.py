@@ -31,7 +31,8 @@ def denoise_tensor(
     where = "that needs a gradient" if on_cpu else f"on {image.device}"
     for name, value in (("mask", mask), *((name, options.pop(name)) for name in _FOR_THREADS)):
         if value is not None and value is not False:
-            raise ValueError(f"{name} is {value!r}; expected none for a tensor {where}")
+            shown = "given" if name == "mask" else repr(value)
+            raise ValueError(f"{name} is {shown}; expected none for a tensor {where}")
     return _denoised_frames(image, sigma, where, **options).to(wanted)
 
 
@@ -56,7 +57,7 @@ def _denoised_frames(
     noise = checked_noise(sigma, noise)
     levels = None if noise is None else checked_levels(noise, layout)
     clean = []
-    for k, frame in enumerate(layout.frames(image if image.is_floating_point() else image.float())):
+    for k, frame in enumerate(layout.frames(image)):
         own = noise_of(_on_host(frame), None) if noise is None else noise
         if not isinstance(own, Gaussian):
             raise ValueError(
@@ -64,12 +65,16 @@ def _denoised_frames(
                 "pass sigma, or the image as an array"
             )
         level = np.reshape(own.level, (-1, 1, 1)) if levels is None else frame_of(levels, k)
+        floats = frame if frame.is_floating_point() else frame.float()
+        if not np.any(level):  # nothing to remove
+            clean.append(floats)
+            continue
         module = NLRidge(
             method,
             data_range=_range(_on_host(frame)) if data_range is None else data_range,
             strength=strength,
         )
-        clean.append(module(frame[None], torch.tensor(level))[0])
+        clean.append(module(floats[None], torch.tensor(level))[0])
     found: Tensor = layout.like_image(torch.stack(clean))
     return found
 

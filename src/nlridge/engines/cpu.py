@@ -447,7 +447,8 @@ def _denoise_groups_by_formula(
             spread = np.var(groups(original) - Y, axis=(1, 2), keepdims=True)
             mean = np.mean(V, axis=(-2, -1), keepdims=True) if np.ndim(V) else V
             left = np.maximum(1 - np.sqrt(spread / mean), keep + 1e-6)
-        estimate, weights = formula(Y, X, V * left**2)
+            V = np.broadcast_to(V * left**2, Y.shape)  # as formulas are promised
+        estimate, weights = formula(Y, X, V)
         estimate, weights = np.asarray(estimate), np.asarray(weights)
         expected = (len(here), n, m), (len(here), m)
         if (estimate.shape, weights.shape) != expected:

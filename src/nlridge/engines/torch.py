@@ -276,7 +276,9 @@ def _sums(
         typical = V.mean((1, 2), keepdim=True) if isinstance(V, Tensor) else V
         # A root has no gradient at 0.
         left = (1 - (spread / typical + 1e-12) ** 0.5).clip(min=keep + 1e-6)
-    estimate, weights = estimator.formula(Y, X, V * left**2)
+    V = V * left**2
+    # A formula is promised a number, or a tensor of the shape of Y.
+    estimate, weights = estimator.formula(Y, X, V.expand_as(Y) if isinstance(V, Tensor) else V)
     if not (isinstance(estimate, Tensor) and isinstance(weights, Tensor)):
         raise TypeError(
             f"the formula gave {type(estimate).__name__} and {type(weights).__name__}; "
