@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 import nlridge
+from nlridge.arguments import checked_workers
 from nlridge.engines import cpu
 from nlridge.families.bayes import bayes
 from nlridge.families.bm3d import bm3d, haar
@@ -41,7 +42,7 @@ def denoiser(name, workers=None):
     def call(noisy, sigma):
         found = recipe(name, sigma)
         if "steps=3" in name:
-            return _again(noisy, sigma, found)
+            return _again(noisy, sigma, found, checked_workers(workers))
         return nlridge.denoise(
             noisy, sigma, method=found, channel_axis=colour(noisy), workers=workers
         )
@@ -66,9 +67,9 @@ def recipe(name, sigma):
     return replace(found, family=_FAMILIES[name](**options)) if options else found
 
 
-def _again(noisy, sigma, found):
+def _again(noisy, sigma, found, workers):
     """Both steps, and the second once more with its result as the pilot."""
-    run = partial(cpu.step, workers=2, tick=lambda: None)
+    run = partial(cpu.step, workers=workers, tick=lambda: None)
     scaled = (noisy / sigma)[None].astype(np.float32)
     *_, result = two_steps(scaled, 1.0, found, run)
     bands = bands_of(1, found.family)

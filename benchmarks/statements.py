@@ -78,6 +78,8 @@ def _difference(rows, sigma, method, other):
         for name in (method, other)
     )
     change = one - two
+    if len(change) == 1:
+        return f"{change[0]:+.2f}"
     return f"{change.mean():+.2f} ± {change.std(ddof=1) / np.sqrt(len(change)):.2f}"
 
 
