@@ -330,11 +330,13 @@ def test_a_map_is_better_than_any_single_sigma(method):
 @pytest.mark.parametrize("method", nlridge.recipe_names())
 def test_a_map_that_is_the_same_everywhere_is_one_sigma(method):
     noisy = with_noise(photograph()[..., 1])
-    np.testing.assert_allclose(
-        denoise(noisy, np.full(noisy.shape, SIGMA), method=method),
-        denoise(noisy, SIGMA, method=method),
-        atol=0.01,
+    change = np.abs(
+        denoise(noisy, np.full(noisy.shape, SIGMA), method=method)
+        - denoise(noisy, SIGMA, method=method)
     )
+    # After some rounds a near tie in matching, which rounding decides, may show in single pixels.
+    assert np.percentile(change, 99) < 1e-3
+    assert change.max() < (0.01 if method in ("standard", "best") else 1e-3)
 
 
 def test_maps_for_colours_and_stacks():

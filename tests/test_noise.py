@@ -182,9 +182,12 @@ def test_blind_is_nearly_as_good_as_knowing(peak):
     def error(result):
         return 10 * np.log10(np.mean((result - clean) ** 2))
 
+    fast = error(nlridge.denoise(noisy, noise=PoissonGaussian(gain), method="fast"))
+    assert error(nlridge.denoise(noisy, method="fast")) < fast + 0.15
     known = error(nlridge.denoise(noisy, noise=PoissonGaussian(gain)))
-    # In very little light the gain is found to within a tenth, and the better the method, the more that costs.
-    assert error(nlridge.denoise(noisy)) < known + (0.7 if peak == 5 else 0.15)
+    # In very little light the gain is found to within a tenth, and the better the method, the more that costs;
+    # but never as much as the method gains.
+    assert error(nlridge.denoise(noisy)) < (fast if peak == 5 else known + 0.15)
     assert error(nlridge.denoise(noisy, sigma=math.sqrt(gain * clean.mean()))) > known + 0.5
 
 

@@ -62,7 +62,6 @@ def denoised(
         return
     small, small_variance = coarser(noisy), coarser_variance(variance)
     *_, coarse = denoised(small, small_variance, scale.recipe, run, strength=strength)
-
     most = 3 * small_variance**0.5
 
     def helped(pilot: Image) -> Image:

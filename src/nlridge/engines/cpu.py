@@ -132,8 +132,9 @@ def step(
 
     `variance` is that of the noise: a number, or a plane for all planes, or one for each.  `bands` says
     which planes share one Θ.  Groups that are in `groups` are not sought again; those that are found are left
-    there.  Reference patches stand between their usual places if they are `shifted`.  `tick` is called from the calling thread after each block.  Gives the
-    result, and the same with some of the noise left in it if `partly` says so.
+    there.  Reference patches stand between their usual places if they are `shifted`.  `tick` is called from the
+    calling thread after each block.  Gives the result, and the same with some of the noise left in it if
+    `partly` says so.
     """
     total = np.zeros_like(noisy)
     rest = np.zeros_like(noisy if partly is not None and partly.keep > 0 else noisy[:0])
