@@ -12,7 +12,9 @@ from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": True, "error_model": "numpy"}
+# Sums are never rearranged, nor are operations fused that are not written so.  Parts that several kernels are made of
+# exist in several copies of one name, and the linker takes any of them: all have to give the same bits.
+_OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"nnan", "ninf"}, "error_model": "numpy"}
 
 
 def kernel(function: F) -> F:
