@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nlridge.engines.cpu import ESTIMATE
+from nlridge.engines.block import ESTIMATE
 from nlridge.kernels.compile import compiled
 from nlridge.kernels.simd import LANES
 

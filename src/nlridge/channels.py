@@ -59,7 +59,11 @@ def taken(image: Image, channels: list[int]) -> Image:
 def _product(matrix: Array, image: Image) -> Image:
     if np.array_equal(matrix, [[1.0]]):
         return image
-    found: Image = np.tensordot(matrix.astype(np.float32), image, 1)
+    # Term by term, not by BLAS: a pixel is the same to the bit in whatever part of an image it stands.
+    found = np.zeros(image.shape, np.float32)
+    for row, plane in zip(matrix.astype(np.float32), found, strict=True):
+        for factor, channel in zip(row, image, strict=True):
+            plane += factor * channel
     return found
 
 

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from . import pyramid
 from .families import Estimator, Family
-from .pyramid import coarser, coarser_shape, coarser_variance, with_coarse
 from .recipes import Recipe, Rounds, Step
 from .rounds import Partly
 
@@ -43,6 +43,16 @@ class RunStep(Protocol):
     ) -> tuple[Image, Image]: ...
 
 
+class Pyramid(Protocol):
+    """How an image and a coarser one go together: the module `pyramid`, or the same for other kinds of images."""
+
+    def coarser(self, image: Image) -> Image: ...
+
+    def coarser_variance(self, variance: float | Image) -> float | Image: ...
+
+    def with_coarse(self, image: Image, coarse: Image, level: int, most: Any) -> Image: ...
+
+
 def denoised(
     noisy: Image,
     variance: float | Image,
@@ -51,6 +61,7 @@ def denoised(
     *,
     strength: float = 1.0,
     renewed: Callable[[Image], Image] | None = None,
+    scales: Pyramid = pyramid,
 ) -> Iterator[Image]:
     """The pilot and the result, with the help of an image of half the size if the recipe says so.
 
@@ -60,19 +71,21 @@ def denoised(
     if scale is None:
         yield from two_steps(noisy, variance, recipe, run, strength=strength, renewed=renewed)
         return
-    small, small_variance = coarser(noisy), coarser_variance(variance)
-    *_, coarse = denoised(small, small_variance, scale.recipe, run, strength=strength)
+    small, small_variance = scales.coarser(noisy), scales.coarser_variance(variance)
+    *_, coarse = denoised(
+        small, small_variance, scale.recipe, run, strength=strength, scales=scales
+    )
     most = 3 * small_variance**0.5
 
     def helped(pilot: Image) -> Image:
-        return with_coarse(pilot, coarse, scale.pilot_level, most)
+        return scales.with_coarse(pilot, coarse, scale.pilot_level, most)
 
     steps = two_steps(
         noisy, variance, recipe, run, strength=strength, renewed=renewed, helped=helped
     )
     yield next(steps)
     for result in steps:
-        yield with_coarse(result, coarse, scale.result_level, most)
+        yield scales.with_coarse(result, coarse, scale.result_level, most)
 
 
 def two_steps(
@@ -156,7 +169,7 @@ def steps_of(
     """What `denoised` will run for an image of (height, width): the shape and the settings of each step, and
     whether its reference patches are shifted."""
     if recipe.coarse is not None:
-        yield from steps_of(recipe.coarse.recipe, coarser_shape(shape))
+        yield from steps_of(recipe.coarse.recipe, pyramid.coarser_shape(shape))
     yield shape, recipe.first, False
     if recipe.second is not None:
         for k in range(recipe.rounds.count):

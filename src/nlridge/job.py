@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from .channels import Image, Planes, planes_of, taken
 from .engines import cpu
+from .engines.grid import lines
 from .framework import denoised, steps_of
 from .levels import Levels, trusted
 from .missing import fill
@@ -43,19 +44,24 @@ class Job:
         """For each channel the power of two that brings its noise near 1, where float32 is at its best."""
         return _powers_of_two(self.levels.typical)
 
+    @property
+    def variances(self) -> Image:
+        """Of the noise of the stabilised and scaled channels; broadcasts against the image."""
+        levels = self.levels.all * (
+            self.scales[:, None, None] if len(self.levels.all) > 1 else self.scales.max()
+        )
+        return np.square(levels).astype(np.float32)
+
     def blocks(self) -> int:
         """How often `run` will tick."""
         steps = steps_of(self.recipe, self.pixels.shape[1:])
-        return len(self.planes) * sum(len(list(cpu.blocks(*step))) for step in steps)
+        return len(self.planes) * sum(len(line) for step in steps for line in lines(*step))
 
     def run(self, workers: int, tick: Callable[[], None]) -> Iterator[Sequence[Image]]:
         """The pilot and the result, in planes of the stabilised and scaled image."""
         filled = self._filled()
-        noisy = self._noisy(filled)
-        levels = self.levels.all * (
-            self.scales[:, None, None] if len(self.levels.all) > 1 else self.scales.max()
-        )
-        variances = np.square(levels).astype(np.float32)
+        noisy = self.noisy(filled)
+        variances = self.variances
         run = partial(cpu.step, workers=workers, tick=tick)
         together = []
         for planes in self.planes:
@@ -76,7 +82,7 @@ class Job:
             return None
         return np.broadcast_to(np.logical_or.reduce(np.broadcast_arrays(*masks)), self.pixels.shape)
 
-    def _noisy(self, filled: Mask | None) -> Image:
+    def noisy(self, filled: Mask | None) -> Image:
         """The stabilised and scaled image, without gaps."""
         noisy = np.zeros(self.pixels.shape, np.float32)
         for channel in sorted(c for planes in self.planes for c in planes.channels):
@@ -138,30 +144,63 @@ def decided(
 
     `levels` are those of the noise, if it is given, as an array that broadcasts against the image.
     """
-    gone = np.zeros(len(pixels), bool) if missing is None else missing.all(axis=(1, 2))
+    gone: npt.NDArray[np.bool_] = np.zeros(len(pixels), bool)
+    if missing is not None:
+        gone = np.asarray(missing.all(axis=(1, 2)))
     if noise is None or levels is None:
         noise = Gaussian(0) if gone.all() else noise_of(pixels, missing)
         levels = np.asarray(noise.level, np.float64).reshape(-1, 1, 1)
-    found = trusted(levels, missing, len(pixels))
-    ranges = np.array([_stable_range(c, noise, data_range) for c in _channels(pixels, missing)])
+    if data_range is None:
+        ends = [typical_ends(channel) for channel in _channels(pixels, missing)]
+    else:
+        ends = [(noise.black_level, noise.black_level + data_range)]
+    return settled(
+        pixels,
+        missing,
+        noise,
+        trusted(levels, missing, len(pixels)),
+        ends,
+        partial(_sample, pixels, missing),
+        strength,
+        method,
+        gone,
+    )
+
+
+def settled(
+    pixels: Pixels,
+    missing: Mask | None,
+    noise: Noise,
+    levels: Levels,
+    ends: Sequence[tuple[float, float]],
+    sample: Callable[[], Pixels],
+    strength: float,
+    method: str | Recipe,
+    gone: npt.NDArray[np.bool_],
+) -> Job:
+    """What is to be done with an image of which everything is known that concerns all of it.
+
+    `ends` are the darkest and the brightest of all channels or of each, `sample` gives some pixels of all of them,
+    and `gone` says which have no pixels at all.  The image itself is not looked at.
+    """
+    spans = np.array([high - low for low, high in map(noise.stabilise, np.array(ends, np.float64))])
+    ranges = np.broadcast_to(spans, len(gone))
     # Less than a ten-thousandth nobody would see, and float32 could not resolve its square.
-    noisy = (found.typical > 1e-4 * ranges) & ~gone
-    found = found._replace(typical=np.where(noisy, found.typical, 0.0))
+    noisy = (levels.typical > 1e-4 * ranges) & ~gone
+    levels = levels._replace(typical=np.where(noisy, levels.typical, 0.0))
     if isinstance(method, str):
         spread = _rms(ranges[noisy]) if noisy.any() else 1.0
-        chosen = recipe(method, _rms(found.typical[noisy]) if noisy.any() else 1.0, spread)
+        chosen = recipe(method, _rms(levels.typical[noisy]) if noisy.any() else 1.0, spread)
     else:
         chosen = method
-    sample = np.zeros((len(pixels), 1))
-    if np.count_nonzero(noisy) > 1:
-        sample = noise.stabilise(_sample(pixels, missing))
+    some = noise.stabilise(sample()) if np.count_nonzero(noisy) > 1 else np.zeros((len(gone), 1))
     return Job(
         pixels,
         missing,
         noise,
         chosen.within(pixels.shape[1:]),
-        found,
-        planes_of(sample, found.typical, _powers_of_two(found.typical)),
+        levels,
+        planes_of(some, levels.typical, _powers_of_two(levels.typical)),
         strength,
     )
 
@@ -197,16 +236,6 @@ def _sample(pixels: Pixels, missing: Mask | None) -> Pixels:
     return np.stack([channel.reshape(-1)[::step] for channel in _channels(pixels, missing)])
 
 
-def _stable_range(channel: Pixels, noise: Noise, data_range: float | None) -> float:
-    """The range of a channel, after the noise has been stabilised."""
-    if data_range is not None:
-        ends = np.array([noise.black_level, noise.black_level + data_range])
-    else:
-        ends = np.array(typical_ends(channel))
-    low, high = noise.stabilise(ends)
-    return float(high - low)
-
-
 def typical_ends(channel: Pixels) -> tuple[float, float]:
     """The darkest and the brightest of a channel with its noise averaged out (see `data_range` of `denoise`).
 
@@ -214,10 +243,27 @@ def typical_ends(channel: Pixels) -> tuple[float, float]:
     """
     if channel.dtype == np.uint8:
         return 0.0, 255.0
-    height, width = (min(8, max(1, length // 4)) for length in channel.shape)  # at least 4 blocks
+    return ends_of(block_means(channel, block_of(channel.shape)))
+
+
+def block_of(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Height and width of the blocks that the noise is averaged out in; there are at least four."""
+    height, width = (min(8, max(1, length // 4)) for length in shape)
+    return height, width
+
+
+def block_means(channel: Pixels, block: tuple[int, int]) -> Array:
+    """The means of whole blocks."""
+    height, width = block
     rows, columns = channel.shape[0] // height, channel.shape[1] // width
     blocks = channel[: rows * height, : columns * width].reshape(rows, height, columns, width)
-    low, high = np.percentile(blocks.mean(axis=(1, 3), dtype=np.float64), [0.1, 99.9])
+    found: Array = blocks.mean(axis=(1, 3), dtype=np.float64)
+    return found
+
+
+def ends_of(means: Array) -> tuple[float, float]:
+    """The darkest and the brightest of means, but for the extreme .1 %."""
+    low, high = np.percentile(means, [0.1, 99.9])
     return float(low), float(high)
 
 

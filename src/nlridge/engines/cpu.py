@@ -1,116 +1,24 @@
 """The CPU engine: one step of the algorithm, in blocks of reference patches on a pool of threads.
 
-A block is a fixed number of reference rows and columns, counted from the corner of the image.  It
-reads its own window of the noisy image and the guide, finds its groups, denoises them by the family's
-kernel (or its formula where there is no kernel), and adds up its own weighted sums, which are then
-added to those of the image in the order of the blocks: the result depends neither on the number of
-threads nor on what lies farther away than the algorithm reaches.
+A block reads its own window of the noisy image and the guide, finds its groups, denoises them and adds up its own
+weighted sums, which are then added to those of the image in the order of the blocks: the result depends neither on
+the number of threads nor on what lies farther away than the algorithm reaches.
 
 Images are arrays of (planes, height, width).
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
-from numba import types
 
-from ..families import Estimate, Estimator
-from ..kernels.compile import compiled, kernel, part
-from ..kernels.linalg import ones, padded
-from ..kernels.simd import LANES, fma, load, splat, store
-from ..kernels.simd import total as add_up
-from ..kernels.variances import patch_variance
-from ..patches.groups import (
-    aggregate,
-    aggregate_all,
-    aggregate_weights,
-    gather,
-    gather_all,
-    normalise,
-)
-from ..patches.matching import FAR, distances, nearest
+from ..families import Estimator
+from ..patches.groups import normalise
 from ..recipes import Step
 from ..rounds import Partly
-
-Image = npt.NDArray[np.float32]
-Positions = npt.NDArray[np.intp]
-
-_ROWS, _COLUMNS = 16, 32  # reference patches of a block
-
-_FLOATS = types.Array(types.float32, 1, "C")
-_INDEX = types.intp
-_INDICES = types.Array(types.intp, 1, "C")
-ESTIMATE = types.void(_FLOATS, _FLOATS, _FLOATS, _FLOATS, _INDEX, _INDEX, _FLOATS, _FLOATS)
-"""The signature of a family's kernel: Y, X, denoised, weights, n, m, variance, parameters."""
-_DENOISE_GROUPS = types.void(
-    types.FunctionType(ESTIMATE), _FLOATS, _INDICES, _FLOATS, _FLOATS, types.boolean, _FLOATS, _INDEX,
-    _FLOATS, types.float32, _FLOATS, _FLOATS, _FLOATS, _INDEX, _INDEX, _INDEX, _INDICES, _INDEX, _INDICES,
-    _INDEX, _INDEX,
-)  # fmt: skip
-
-
-class Block(NamedTuple):
-    """The corners of the reference patches of a block, in the coordinates of the image."""
-
-    ys: Positions
-    xs: Positions
-
-
-class Window(NamedTuple):
-    """The part of the image that a block reads and writes; it may reach beyond the image."""
-
-    top: int
-    left: int
-    height: int
-    width: int
-
-    def cut(self, image: Image, outside: float) -> Image:
-        """A padded copy of this part of the image."""
-        copy = np.full((len(image), self.height, self.width), outside, np.float32)
-        here, there = self._overlap(image)
-        copy[here] = image[there]
-        return copy
-
-    def add(self, part: Image, image: Image) -> None:
-        """Add this part to the image."""
-        here, there = self._overlap(image)
-        image[there] += part[here]
-
-    def _overlap(self, image: Image) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-        """Where the window and the image overlap, in coordinates of the one and of the other."""
-        _, height, width = image.shape
-        y0, y1 = max(self.top, 0), min(self.top + self.height, height)
-        x0, x1 = max(self.left, 0), min(self.left + self.width, width)
-        here = slice(y0 - self.top, y1 - self.top), slice(x0 - self.left, x1 - self.left)
-        return (slice(None), *here), (slice(None), slice(y0, y1), slice(x0, x1))
-
-
-Groups: TypeAlias = dict[tuple[int, int], npt.NDArray[Any]]
-"""Where the similar patches of each block are, by its first reference: offsets in its window."""
-Sums: TypeAlias = tuple[Window, Image, Image, Image]
-
-
-class _Images(NamedTuple):
-    """What a step reads."""
-
-    noisy: Image
-    guide: Image
-    similar: Image
-    variance: float | Image
-    partly: Partly | None
-
-
-class Band(NamedTuple):
-    """Planes that share one Θ: their patches are stacked in the columns of a group."""
-
-    planes: slice
-    group_size: int
-    denoise_groups: Callable[..., None]
+from .block import Band, Groups, Lines, band_of, denoise_block
+from .grid import Block, Image, lines, rows_read
+from .pool import in_order
 
 
 def step(
@@ -136,336 +44,133 @@ def step(
     calling thread after each block.  Gives the result, and the same with some of the noise left in it if
     `partly` says so.
     """
-    total = np.zeros_like(noisy)
-    rest = np.zeros_like(noisy if partly is not None and partly.keep > 0 else noisy[:0])
-    weight = np.zeros((len(bands), *noisy.shape[1:]), np.float32)
-    grid = list(blocks(noisy.shape[1:], settings, shifted))
+    total = np.empty_like(noisy)
+    rest = np.empty_like(noisy if partly is not None and partly.keep > 0 else noisy[:0])
+    for rows, *some in strips(
+        noisy,
+        guide,
+        estimator,
+        settings,
+        variance,
+        similar=similar,
+        bands=bands,
+        partly=partly,
+        groups=groups,
+        shifted=shifted,
+        rows=range(noisy.shape[1]),
+        workers=workers,
+        tick=tick,
+    ):
+        for strip, image in zip(some, (total, rest), strict=True):
+            image[:, rows.start : rows.stop] = strip
+    return total, rest if len(rest) else total
+
+
+def strips(
+    noisy: Image,
+    guide: Image,
+    estimator: Estimator,
+    settings: Step,
+    variance: float | Image,
+    *,
+    similar: Image,
+    bands: Sequence[range],
+    partly: Partly | None,
+    groups: Groups | None,
+    shifted: bool,
+    rows: range,
+    workers: int,
+    tick: Callable[[], None],
+) -> Iterator[tuple[range, Image, Image]]:
+    """Some rows of what `step` gives, from top to bottom, a strip as soon as no block to come adds to it.
+
+    Runs the blocks that reach these rows and no others, and reads images line after line of blocks: they
+    need not be in memory, if they have a shape and can be cut, image[:, top:bottom].
+    """
+    shape = noisy.shape[1:]
+    grid = lines(shape, settings, shifted, rows)
     found = [
-        _band(planes, estimator, grid, noisy.shape[1:], settings, first=k == 0)
+        band_of(
+            planes, estimator, [b for line in grid for b in line], shape, settings, first=k == 0
+        )
         for k, planes in enumerate(bands)
     ]
-    images = _Images(noisy, guide, similar, variance, partly)
-    denoise = partial(_denoise_block, images, found, settings, groups)
-    for window, *sums in _in_order(denoise, grid, workers):
-        for some, image in zip(sums, (total, rest, weight), strict=True):
-            window.add(some, image)
-        tick()
-    for band, corners in zip(found, weight, strict=True):
-        normalise(total[band.planes], corners, settings.patch_size)
+    read = partial(_read, settings, noisy, guide, similar, variance, partly)
+    denoise = partial(denoise_block, found, settings, groups, shape)
+    work = ((images, block) for line in grid for images in [read(line)] for block in line)
+    blocks_done = in_order(denoise, work, workers)
+    keep = partly is not None and partly.keep > 0
+    counts = (len(noisy), len(noisy) if keep else 0, len(bands))
+    sums = [np.zeros((count, 0, shape[1]), np.float32) for count in counts]
+    top = rows_read(grid[:1], shape, settings).start  # of the sums
+    at = rows.start
+    for k, line in enumerate(grid):
+        bottom = rows_read([line], shape, settings).stop
+        sums = [_extended(image, bottom - top) for image in sums]
+        for _ in line:
+            images, window, *some = next(blocks_done)
+            for sum_, image in zip(some, sums, strict=True):
+                window._replace(top=window.top - top).add(sum_, image)
+            tick()
+        end = rows_read(grid[k + 1 : k + 2], shape, settings).start if k + 1 < len(grid) else bottom
+        ready = range(at, min(end, rows.stop))
+        if len(ready):
+            yield ready, *_normalised(images, sums, found, settings.patch_size, top, ready)
+            at = ready.stop
+        # The weights of patches that begin some rows above are still needed.
+        done = max(end - settings.patch_size + 1 - top, 0)
+        sums = [image[:, done:] for image in sums]
+        top += done
+
+
+def _read(
+    settings: Step,
+    noisy: Image,
+    guide: Image,
+    similar: Image,
+    variance: float | Image,
+    partly: Partly | None,
+    line: Sequence[Block],
+) -> Lines:
+    """What a line of blocks reads; images that are the same are read once, and stay the same."""
+    rows = rows_read([line], noisy.shape[1:], settings)
+    known: dict[int, Image] = {}
+
+    def cut(image: Image) -> Image:
+        if id(image) not in known:
+            known[id(image)] = image[:, rows.start : rows.stop]
+        return known[id(image)]
+
+    return Lines(
+        rows.start,
+        cut(noisy),
+        cut(guide),
+        cut(similar),
+        variance if isinstance(variance, float) else cut(variance),
+        None if partly is None else partly._replace(original=cut(partly.original)),
+    )
+
+
+def _extended(sums: Image, height: int) -> Image:
+    """With rows of zeros below."""
+    return np.pad(sums, ((0, 0), (0, height - sums.shape[1]), (0, 0)))
+
+
+def _normalised(
+    images: Lines, sums: list[Image], bands: Sequence[Band], patch: int, top: int, ready: range
+) -> tuple[Image, Image]:
+    """The rows that are ready, from sums of which `top` is the first row."""
+    first = max(ready.start - patch + 1, top)  # corners of patches that cover the first row
+    total, rest, weight = (image[:, first - top : ready.stop - top].copy() for image in sums)
+    for band, corners in zip(bands, weight, strict=True):
+        normalise(total[band.planes], corners, patch)
         if len(rest):
-            normalise(rest[band.planes], corners, settings.patch_size)
+            normalise(rest[band.planes], corners, patch)
+    total, rest = (image[:, ready.start - first :] for image in (total, rest))
+    noisy = images.noisy[:, ready.start - images.top : ready.stop - images.top]
     for change in (total, rest):
         if len(change):
             # Next to pixels so bright that float32 cannot resolve the noise, the image is left as it is.
             change[~np.isfinite(change)] = 0
             change += noisy
-    return total, rest if len(rest) else total
-
-
-def blocks(shape: tuple[int, int], settings: Step, shifted: bool = False) -> Iterator[Block]:
-    """The reference patches of an image: a grid of the given stride, and its first and last row and column."""
-    ys, xs = (references(length, settings, shifted) for length in shape)
-    for i in range(0, len(ys), _ROWS):
-        for j in range(0, len(xs), _COLUMNS):
-            yield Block(ys[i : i + _ROWS], xs[j : j + _COLUMNS])
-
-
-def references(length: int, settings: Step, shifted: bool) -> Positions:
-    """Where the reference patches of an axis begin."""
-    last = length - settings.patch_size
-    start = settings.stride // 2 if shifted else 0
-    return np.union1d(np.arange(start, last + 1, settings.stride), [0, last]).astype(np.intp)
-
-
-def _in_order(
-    function: Callable[[Block], Sums], items: list[Block], workers: int
-) -> Iterator[Sums]:
-    """function(item) of each item in turn, computed ahead by the workers but never far ahead."""
-    if workers == 1 or len(items) == 1:
-        yield from map(function, items)
-        return
-    with ThreadPoolExecutor(min(workers, len(items)), "nlridge") as pool:
-        ahead: deque[Future[Sums]] = deque()
-        try:
-            for item in items:
-                ahead.append(pool.submit(function, item))
-                if len(ahead) > 2 * workers:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
-        finally:  # after an error or Ctrl-C, only the blocks under way are waited for
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _denoise_block(
-    images: _Images, bands: Sequence[Band], settings: Step, groups: Groups | None, block: Block
-) -> Sums:
-    """The weighted sums of what changes in the patches of a block, and the weights at their corners."""
-    noisy, guide, similar, variance, partly = images
-    patch, radius = settings.patch_size, settings.window // 2
-    ys, xs = block
-    top, left = int(ys[0]) - radius, int(xs[0]) - radius
-    window = Window(
-        top,
-        left,
-        height=int(ys[-1]) + patch + radius - top,
-        width=int(xs[-1]) + patch + radius - left + 2 * LANES,  # kernels work on whole vectors
-    )
-    y = window.cut(noisy, 0)
-    x = window.cut(guide, 0)
-    original, keep = noisy[:0], np.float32(0)
-    if partly is not None:
-        keep = np.float32(partly.keep)
-        if partly.original is not noisy:  # or all of the noise is left
-            original = window.cut(partly.original, 0)
-    if isinstance(variance, np.ndarray):
-        v = window.cut(variance, 1)
-    else:
-        v = np.full((1, 1, 1), variance, np.float32)
-    total, weight = np.zeros_like(y), np.zeros((len(bands), *y.shape[1:]), np.float32)
-    rest = np.zeros_like(y if keep > 0 else y[:0])
-    most = max(band.group_size for band in bands)
-    sizes = group_sizes(block, noisy.shape[1:], settings, most)
-    plane = window.height * window.width
-    key = int(ys[0]), int(xs[0])
-    if groups is not None and key in groups:
-        places = groups[key].astype(np.intp)
-    else:
-        places = np.zeros(len(sizes) * most, np.intp)
-        _match(
-            window.cut(similar, FAR).reshape(-1),
-            window.width,
-            plane,
-            len(similar),
-            ys - top,
-            xs - left,
-            settings.stride,
-            patch,
-            settings.window,
-            v.reshape(-1)[0],
-            sizes,
-            most,
-            places,
-        )
-        if groups is not None:
-            groups[key] = places.astype(np.min_scalar_type(plane))
-    for band, corners in zip(bands, weight, strict=True):
-        band.denoise_groups(
-            y[band.planes].reshape(-1),
-            x[band.planes].reshape(-1),
-            guide is noisy,
-            (v if len(v) == 1 else v[band.planes]).reshape(-1),
-            0 if len(v) == 1 else plane,
-            original[band.planes].reshape(-1),
-            keep,
-            total[band.planes].reshape(-1),
-            rest[band.planes].reshape(-1),
-            corners.reshape(-1),
-            window.width,
-            plane,
-            band.planes.stop - band.planes.start,
-            places,
-            most,
-            np.minimum(sizes, band.group_size),
-            band.group_size,
-            patch,
-        )
-    return window, total, rest, weight
-
-
-def group_sizes(block: Block, shape: tuple[int, int], settings: Step, most: int) -> Positions:
-    """How many patches the group of each reference has: fewer than `most` where its window holds fewer."""
-    radius = settings.window // 2
-    rows, columns = (
-        np.minimum(corners + radius, length - settings.patch_size) - np.maximum(corners - radius, 0)
-        for corners, length in zip(block, shape, strict=True)
-    )
-    return np.minimum(np.outer(rows + 1, columns + 1), most).reshape(-1)
-
-
-@kernel
-def _match(
-    guide, row_length, plane, planes, ys, xs, stride, patch, window, variance, sizes, group_size, places
-):  # fmt: skip
-    """places[k group_size:] = offsets of the sizes[k] patches that are nearest to the k-th reference."""
-    candidates = window * padded(window)
-    distance = np.empty(len(xs) * candidates, np.float32)
-    found = np.empty(candidates + LANES, np.intp)
-    chosen = np.empty(group_size, np.intp)
-    kept = np.empty(candidates + LANES, np.float32)
-    k = 0
-    for i in range(len(ys)):
-        guess = np.float32(2 * planes * patch * patch) * variance
-        first = 0
-        while first < len(xs):
-            count = 1  # references that are a stride apart: all, or all but the last of the image
-            while first + count < len(xs) and xs[first + count] - xs[first + count - 1] == stride:
-                count += 1
-            corner = ys[i] * row_length + xs[first]
-            distances(
-                guide, row_length, plane, planes, corner, count, stride, patch, window, distance
-            )
-            for c in range(count):
-                guess = nearest(
-                    distance,
-                    c * candidates,
-                    window,
-                    sizes[k],
-                    guess,
-                    row_length,
-                    corner + c * stride,
-                    found,
-                    kept,
-                    chosen,
-                )
-                for j in range(sizes[k]):
-                    places[k * group_size + j] = found[j]
-                k += 1
-            first += count
-
-
-def _band(
-    planes: range,
-    estimator: Estimator,
-    grid: Sequence[Block],
-    shape: tuple[int, int],
-    settings: Step,
-    *,
-    first: bool,
-) -> Band:
-    """What denoises the groups of a band: the kernel with its parameters, or the formula."""
-    group_size = settings.group_size if first else settings.chroma_group_size or settings.group_size
-    there = slice(planes.start, planes.stop)
-    if estimator.kernel is None:
-        return Band(there, group_size, partial(_denoise_groups_by_formula, estimator.formula))
-    found = (group_sizes(block, shape, settings, group_size) for block in grid)
-    parameters: list[npt.NDArray[np.float32]] = []
-    starts = np.zeros(group_size + 1, np.intp)
-    for m in sorted({int(size) for sizes in found for size in np.unique(sizes)}):
-        starts[m] = sum(part.size for part in parameters)
-        numbers = estimator.parameters(len(planes) * settings.patch_size**2, m)
-        parameters.append(np.asarray(numbers, np.float32).reshape(-1))
-    estimate = compiled(estimator.kernel, ESTIMATE)
-    compiled(_denoise_groups, _DENOISE_GROUPS)
-    return Band(
-        there,
-        group_size,
-        partial(_denoise_groups, estimate, np.concatenate(parameters), starts),
-    )
-
-
-@kernel
-def _denoise_groups(
-    estimate, parameters, starts, noisy, guide, guide_is_noisy, variance, variance_plane, original, keep,
-    total, rest, weight, row_length, plane, planes, places, places_row, sizes, group_size, patch,
-):  # fmt: skip
-    n = planes * patch * patch
-    size, most = padded(n), padded(group_size)
-    # Zeros, since arithmetic on whole vectors also touches what no pixel is ever written to.
-    Y = np.zeros(most * size + LANES, np.float32)
-    X = Y if guide_is_noisy else np.zeros(most * size + LANES, np.float32)
-    same_noise, partly = len(variance) == 1, len(original) > 0
-    V = variance.copy() if same_noise else np.zeros(most * size + LANES, np.float32)
-    before = np.zeros(most * size + LANES if partly else 0, np.float32)
-    denoised = np.zeros(most * size + LANES, np.float32)
-    weights = np.empty(most, np.float32)
-    mask, inside = ones(patch), ones(n)
-    left = np.float32(1)
-    for k in range(len(sizes)):
-        m = sizes[k]
-        here = places[k * places_row : k * places_row + m]
-        gather(noisy, row_length, plane, planes, here, m, patch, Y)
-        if not guide_is_noisy:
-            gather(guide, row_length, plane, planes, here, m, patch, X)
-        if not same_noise:
-            gather(variance, row_length, variance_plane, planes, here, m, patch, V)
-        if partly:
-            gather(original, row_length, plane, planes, here, m, patch, before)
-            left = max(
-                _noise_left(before, Y, variance if same_noise else V, inside, n, m),
-                keep + np.float32(1e-6),
-            )
-            if same_noise:
-                V[0] = left * left * variance[0]
-            else:
-                for o in range(0, m * size, LANES):
-                    store(V, o, splat(left * left) * load(V, o))
-        estimate(Y, X, denoised, weights, n, m, V, parameters[starts[m] :])
-        # What changes is averaged: sums of bright patches would lose digits.
-        change = denoised
-        for o in range(0, m * size, LANES):
-            store(change, o, load(denoised, o) - load(Y, o))
-        aggregate_weights(weights, here, m, weight)
-        aggregate(change, weights, here, m, patch, mask, total, row_length, plane, planes)
-        if keep > 0:
-            share = splat(1 - keep / left)
-            for o in range(0, m * size, LANES):
-                store(change, o, share * load(change, o))
-            aggregate(change, weights, here, m, patch, mask, rest, row_length, plane, planes)
-
-
-@part
-def _noise_left(before, after, variance, inside, n, m):
-    """The share of the noise that is left in a group, from the spread of what was taken from it.
-
-    inside: `ones` of the pixels of a patch.
-    """
-    size = padded(n)
-    sums = squares = splat(np.float32(0))
-    for j in range(m):
-        for k in range(0, size, LANES):
-            o = j * size + k
-            taken = (load(before, o) - load(after, o)) * load(inside, k)
-            sums, squares = sums + taken, fma(taken, taken, squares)
-    mean = add_up(sums) / np.float32(n * m)
-    spread = add_up(squares) / np.float32(n * m) - mean * mean
-    noise = variance[0]
-    if len(variance) > 1:
-        noise = np.float32(0)
-        for j in range(m):
-            noise += patch_variance(variance, j, n)
-        noise /= np.float32(m)
-    return 1 - np.sqrt(max(spread, np.float32(0)) / noise)
-
-
-def _denoise_groups_by_formula(
-    formula: Callable[..., Estimate], noisy, guide, guide_is_noisy, variance, variance_plane, original,
-    keep, total, rest, weight, row_length, plane, planes, places, places_row, sizes, group_size, patch,
-) -> None:  # fmt: skip
-    """All groups of one size at once, in float64."""
-    n = planes * patch * patch
-    for m in np.unique(sizes):
-        here = places.reshape(-1, places_row)[sizes == m, :m].copy()
-
-        def groups(image, distance=plane, here=here, m=m):
-            found = gather_all(image, row_length, distance, planes, here, patch)
-            return found[:, :m, :n].mT.astype(np.float64)
-
-        Y, X = groups(noisy), groups(guide)
-        V = float(variance[0]) if len(variance) == 1 else groups(variance, variance_plane)
-        left = 1.0
-        if len(original):
-            spread = np.var(groups(original) - Y, axis=(1, 2), keepdims=True)
-            mean = np.mean(V, axis=(-2, -1), keepdims=True) if np.ndim(V) else V
-            left = np.maximum(1 - np.sqrt(spread / mean), keep + 1e-6)
-            V = np.broadcast_to(V * left**2, Y.shape)  # as formulas are promised
-        estimate, weights = formula(Y, X, V)
-        estimate, weights = np.asarray(estimate), np.asarray(weights)
-        expected = (len(here), n, m), (len(here), m)
-        if (estimate.shape, weights.shape) != expected:
-            raise ValueError(
-                f"the formula gave arrays of shapes {estimate.shape} and {weights.shape}; "
-                f"expected {expected[0]} and {expected[1]}"
-            )
-        weights = np.ascontiguousarray(weights, np.float32)
-        change = estimate - Y
-        for values, sums, corners in (
-            (change, total, weight),
-            ((1 - keep / left) * change, rest, np.zeros_like(weight)),
-        ):
-            if len(sums):
-                rows = np.zeros(
-                    (len(here), -(-m // LANES) * LANES, -(-n // LANES) * LANES), np.float32
-                )
-                rows[:, :m, :n] = values.mT
-                aggregate_all(rows, weights, here, patch, sums, row_length, plane, planes, corners)
+    return total, rest

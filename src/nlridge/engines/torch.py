@@ -22,7 +22,7 @@ from ..families import Estimator
 from ..patches.matching import FAR
 from ..recipes import Step
 from ..rounds import Partly
-from .cpu import Block, Positions, group_sizes, references
+from .grid import Block, Positions, group_sizes, references
 
 Groups: TypeAlias = dict[tuple[int, ...], Tensor]
 """Where the similar patches of each strip are, by its name."""

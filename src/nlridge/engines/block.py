@@ -1,0 +1,330 @@
+"""One block of reference patches: find its groups, denoise them, add them up.
+
+By the family's kernel, or its formula where there is no kernel.
+"""
+
+from collections.abc import Callable, MutableMapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+
+from ..families import Estimate, Estimator
+from ..kernels.compile import compiled, kernel, part
+from ..kernels.linalg import ones, padded
+from ..kernels.simd import LANES, fma, load, splat, store
+from ..kernels.simd import total as add_up
+from ..kernels.variances import patch_variance
+from ..patches.groups import aggregate, aggregate_all, aggregate_weights, gather, gather_all
+from ..patches.matching import FAR, distances, nearest
+from ..recipes import Step
+from ..rounds import Partly
+from .grid import Block, Image, Window, group_sizes
+
+_FLOATS = types.Array(types.float32, 1, "C")
+_INDEX = types.intp
+_INDICES = types.Array(types.intp, 1, "C")
+ESTIMATE = types.void(_FLOATS, _FLOATS, _FLOATS, _FLOATS, _INDEX, _INDEX, _FLOATS, _FLOATS)
+"""The signature of a family's kernel: Y, X, denoised, weights, n, m, variance, parameters."""
+_DENOISE_GROUPS = types.void(
+    types.FunctionType(ESTIMATE), _FLOATS, _INDICES, _FLOATS, _FLOATS, types.boolean, _FLOATS, _INDEX,
+    _FLOATS, types.float32, _FLOATS, _FLOATS, _FLOATS, _INDEX, _INDEX, _INDEX, _INDICES, _INDEX, _INDICES,
+    _INDEX, _INDEX,
+)  # fmt: skip
+
+Groups: TypeAlias = MutableMapping[tuple[int, int], npt.NDArray[Any]]
+"""Where the similar patches of each block are, by its first reference: offsets in its window."""
+
+
+class Lines(NamedTuple):
+    """What a line of blocks reads: some rows of the images, `top` being the first."""
+
+    top: int
+    noisy: Image
+    guide: Image
+    similar: Image
+    variance: float | Image
+    partly: Partly | None
+
+
+Sums: TypeAlias = tuple[Lines, Window, Image, Image, Image]
+
+
+class Band(NamedTuple):
+    """Planes that share one Θ: their patches are stacked in the columns of a group."""
+
+    planes: slice
+    group_size: int
+    denoise_groups: Callable[..., None]
+
+
+def denoise_block(
+    bands: Sequence[Band],
+    settings: Step,
+    groups: Groups | None,
+    shape: tuple[int, int],
+    work: tuple[Lines, Block],
+) -> Sums:
+    """The weighted sums of what changes in the patches of a block, and the weights at their corners."""
+    images, block = work
+    noisy, guide, similar, variance, partly = images[1:]
+    patch, radius = settings.patch_size, settings.window // 2
+    ys, xs = block
+    top, left = int(ys[0]) - radius, int(xs[0]) - radius
+    whole = Window(
+        top,
+        left,
+        height=int(ys[-1]) + patch + radius - top,
+        width=int(xs[-1]) + patch + radius - left + 2 * LANES,  # kernels work on whole vectors
+    )
+    window = whole._replace(top=top - images.top)  # in the rows that were read
+    y = window.cut(noisy, 0)
+    x = window.cut(guide, 0)
+    original, keep = noisy[:0], np.float32(0)
+    if partly is not None:
+        keep = np.float32(partly.keep)
+        if partly.original is not noisy:  # or all of the noise is left
+            original = window.cut(partly.original, 0)
+    if isinstance(variance, np.ndarray):
+        v = window.cut(variance, 1)
+    else:
+        v = np.full((1, 1, 1), variance, np.float32)
+    total, weight = np.zeros_like(y), np.zeros((len(bands), *y.shape[1:]), np.float32)
+    rest = np.zeros_like(y if keep > 0 else y[:0])
+    most = max(band.group_size for band in bands)
+    sizes = group_sizes(block, shape, settings, most)
+    plane = window.height * window.width
+    key = int(ys[0]), int(xs[0])
+    if groups is not None and key in groups:
+        places = groups[key].astype(np.intp)
+    else:
+        places = np.zeros(len(sizes) * most, np.intp)
+        _match(
+            window.cut(similar, FAR).reshape(-1),
+            window.width,
+            plane,
+            len(similar),
+            ys - top,
+            xs - left,
+            settings.stride,
+            patch,
+            settings.window,
+            v.reshape(-1)[0],
+            sizes,
+            most,
+            places,
+        )
+        if groups is not None:
+            groups[key] = places.astype(np.min_scalar_type(plane))
+    for band, corners in zip(bands, weight, strict=True):
+        band.denoise_groups(
+            y[band.planes].reshape(-1),
+            x[band.planes].reshape(-1),
+            guide is noisy,
+            (v if len(v) == 1 else v[band.planes]).reshape(-1),
+            0 if len(v) == 1 else plane,
+            original[band.planes].reshape(-1),
+            keep,
+            total[band.planes].reshape(-1),
+            rest[band.planes].reshape(-1),
+            corners.reshape(-1),
+            window.width,
+            plane,
+            band.planes.stop - band.planes.start,
+            places,
+            most,
+            np.minimum(sizes, band.group_size),
+            band.group_size,
+            patch,
+        )
+    return images, whole, total, rest, weight
+
+
+@kernel
+def _match(
+    guide, row_length, plane, planes, ys, xs, stride, patch, window, variance, sizes, group_size, places
+):  # fmt: skip
+    """places[k group_size:] = offsets of the sizes[k] patches that are nearest to the k-th reference."""
+    candidates = window * padded(window)
+    distance = np.empty(len(xs) * candidates, np.float32)
+    found = np.empty(candidates + LANES, np.intp)
+    chosen = np.empty(group_size, np.intp)
+    kept = np.empty(candidates + LANES, np.float32)
+    k = 0
+    for i in range(len(ys)):
+        guess = np.float32(2 * planes * patch * patch) * variance
+        first = 0
+        while first < len(xs):
+            count = 1  # references that are a stride apart: all, or all but the last of the image
+            while first + count < len(xs) and xs[first + count] - xs[first + count - 1] == stride:
+                count += 1
+            corner = ys[i] * row_length + xs[first]
+            distances(
+                guide, row_length, plane, planes, corner, count, stride, patch, window, distance
+            )
+            for c in range(count):
+                guess = nearest(
+                    distance,
+                    c * candidates,
+                    window,
+                    sizes[k],
+                    guess,
+                    row_length,
+                    corner + c * stride,
+                    found,
+                    kept,
+                    chosen,
+                )
+                for j in range(sizes[k]):
+                    places[k * group_size + j] = found[j]
+                k += 1
+            first += count
+
+
+def band_of(
+    planes: range,
+    estimator: Estimator,
+    grid: Sequence[Block],
+    shape: tuple[int, int],
+    settings: Step,
+    *,
+    first: bool,
+) -> Band:
+    """What denoises the groups of a band: the kernel with its parameters, or the formula."""
+    group_size = settings.group_size if first else settings.chroma_group_size or settings.group_size
+    there = slice(planes.start, planes.stop)
+    if estimator.kernel is None:
+        return Band(there, group_size, partial(_denoise_groups_by_formula, estimator.formula))
+    found = (group_sizes(block, shape, settings, group_size) for block in grid)
+    parameters: list[npt.NDArray[np.float32]] = []
+    starts = np.zeros(group_size + 1, np.intp)
+    for m in sorted({int(size) for sizes in found for size in np.unique(sizes)}):
+        starts[m] = sum(part.size for part in parameters)
+        numbers = estimator.parameters(len(planes) * settings.patch_size**2, m)
+        parameters.append(np.asarray(numbers, np.float32).reshape(-1))
+    estimate = compiled(estimator.kernel, ESTIMATE)
+    compiled(_denoise_groups, _DENOISE_GROUPS)
+    return Band(
+        there,
+        group_size,
+        partial(_denoise_groups, estimate, np.concatenate(parameters), starts),
+    )
+
+
+@kernel
+def _denoise_groups(
+    estimate, parameters, starts, noisy, guide, guide_is_noisy, variance, variance_plane, original, keep,
+    total, rest, weight, row_length, plane, planes, places, places_row, sizes, group_size, patch,
+):  # fmt: skip
+    n = planes * patch * patch
+    size, most = padded(n), padded(group_size)
+    # Zeros, since arithmetic on whole vectors also touches what no pixel is ever written to.
+    Y = np.zeros(most * size + LANES, np.float32)
+    X = Y if guide_is_noisy else np.zeros(most * size + LANES, np.float32)
+    same_noise, partly = len(variance) == 1, len(original) > 0
+    V = variance.copy() if same_noise else np.zeros(most * size + LANES, np.float32)
+    before = np.zeros(most * size + LANES if partly else 0, np.float32)
+    denoised = np.zeros(most * size + LANES, np.float32)
+    weights = np.empty(most, np.float32)
+    mask, inside = ones(patch), ones(n)
+    left = np.float32(1)
+    for k in range(len(sizes)):
+        m = sizes[k]
+        here = places[k * places_row : k * places_row + m]
+        gather(noisy, row_length, plane, planes, here, m, patch, Y)
+        if not guide_is_noisy:
+            gather(guide, row_length, plane, planes, here, m, patch, X)
+        if not same_noise:
+            gather(variance, row_length, variance_plane, planes, here, m, patch, V)
+        if partly:
+            gather(original, row_length, plane, planes, here, m, patch, before)
+            left = max(
+                _noise_left(before, Y, variance if same_noise else V, inside, n, m),
+                keep + np.float32(1e-6),
+            )
+            if same_noise:
+                V[0] = left * left * variance[0]
+            else:
+                for o in range(0, m * size, LANES):
+                    store(V, o, splat(left * left) * load(V, o))
+        estimate(Y, X, denoised, weights, n, m, V, parameters[starts[m] :])
+        # What changes is averaged: sums of bright patches would lose digits.
+        change = denoised
+        for o in range(0, m * size, LANES):
+            store(change, o, load(denoised, o) - load(Y, o))
+        aggregate_weights(weights, here, m, weight)
+        aggregate(change, weights, here, m, patch, mask, total, row_length, plane, planes)
+        if keep > 0:
+            share = splat(1 - keep / left)
+            for o in range(0, m * size, LANES):
+                store(change, o, share * load(change, o))
+            aggregate(change, weights, here, m, patch, mask, rest, row_length, plane, planes)
+
+
+@part
+def _noise_left(before, after, variance, inside, n, m):
+    """The share of the noise that is left in a group, from the spread of what was taken from it.
+
+    inside: `ones` of the pixels of a patch.
+    """
+    size = padded(n)
+    sums = squares = splat(np.float32(0))
+    for j in range(m):
+        for k in range(0, size, LANES):
+            o = j * size + k
+            taken = (load(before, o) - load(after, o)) * load(inside, k)
+            sums, squares = sums + taken, fma(taken, taken, squares)
+    mean = add_up(sums) / np.float32(n * m)
+    spread = add_up(squares) / np.float32(n * m) - mean * mean
+    noise = variance[0]
+    if len(variance) > 1:
+        noise = np.float32(0)
+        for j in range(m):
+            noise += patch_variance(variance, j, n)
+        noise /= np.float32(m)
+    return 1 - np.sqrt(max(spread, np.float32(0)) / noise)
+
+
+def _denoise_groups_by_formula(
+    formula: Callable[..., Estimate], noisy, guide, guide_is_noisy, variance, variance_plane, original,
+    keep, total, rest, weight, row_length, plane, planes, places, places_row, sizes, group_size, patch,
+) -> None:  # fmt: skip
+    """All groups of one size at once, in float64."""
+    n = planes * patch * patch
+    for m in np.unique(sizes):
+        here = places.reshape(-1, places_row)[sizes == m, :m].copy()
+
+        def groups(image, distance=plane, here=here, m=m):
+            found = gather_all(image, row_length, distance, planes, here, patch)
+            return found[:, :m, :n].mT.astype(np.float64)
+
+        Y, X = groups(noisy), groups(guide)
+        V = float(variance[0]) if len(variance) == 1 else groups(variance, variance_plane)
+        left = 1.0
+        if len(original):
+            spread = np.var(groups(original) - Y, axis=(1, 2), keepdims=True)
+            mean = np.mean(V, axis=(-2, -1), keepdims=True) if np.ndim(V) else V
+            left = np.maximum(1 - np.sqrt(spread / mean), keep + 1e-6)
+            V = np.broadcast_to(V * left**2, Y.shape)  # as formulas are promised
+        estimate, weights = formula(Y, X, V)
+        estimate, weights = np.asarray(estimate), np.asarray(weights)
+        expected = (len(here), n, m), (len(here), m)
+        if (estimate.shape, weights.shape) != expected:
+            raise ValueError(
+                f"the formula gave arrays of shapes {estimate.shape} and {weights.shape}; "
+                f"expected {expected[0]} and {expected[1]}"
+            )
+        weights = np.ascontiguousarray(weights, np.float32)
+        change = estimate - Y
+        for values, sums, corners in (
+            (change, total, weight),
+            ((1 - keep / left) * change, rest, np.zeros_like(weight)),
+        ):
+            if len(sums):
+                rows = np.zeros(
+                    (len(here), -(-m // LANES) * LANES, -(-n // LANES) * LANES), np.float32
+                )
+                rows[:, :m, :n] = values.mT
+                aggregate_all(rows, weights, here, patch, sums, row_length, plane, planes, corners)
