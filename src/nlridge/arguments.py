@@ -72,6 +72,13 @@ class Layout(NamedTuple):
     def _named(self) -> list[int]:
         return [axis for axis in (self.stack, self.channel) if axis is not None]
 
+    @property
+    def axes(self) -> str:
+        """A letter for each axis: T for a stack, C for channels, Y and X."""
+        letters = {self.stack: "T", self.channel: "C"}
+        rest = iter("YX")
+        return "".join(letters.get(k) or next(rest) for k in range(len(self.shape)))
+
     def frames(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """A view of (frames, channels, height, width)."""
         array = library(array).moveaxis(array, self._named, list(range(len(self._named))))
@@ -105,6 +112,43 @@ class Layout(NamedTuple):
         )
 
 
+def checked_layout(
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    stack_axis: Any = None,
+    channel_axis: Any = None,
+    *,
+    may_be_stack: bool = True,
+) -> Layout:
+    """How an image is laid out, from no more than its shape and type."""
+    if dtype.kind not in "uif":
+        raise TypeError(f"image has dtype {dtype}; expected integers or floats")
+    names = {"stack_axis": stack_axis, "channel_axis": channel_axis}
+    named = [name for name, axis in names.items() if axis is not None]
+    dimensions = 2 + len(named)
+    if len(shape) != dimensions:
+        because = f" for an image with {' and '.join(named)}" if named else ""
+        hint = ""
+        if len(shape) == dimensions + 1 and len(named) < 2:
+            hint = "; name channel_axis if it is in colour"
+            hint += ", stack_axis if it is a stack of images" if may_be_stack else ""
+        raise ValueError(
+            f"image has shape {shape}; expected {('two', 'three', 'four')[len(named)]} "
+            f"dimensions{because}{hint}"
+        )
+    layout = Layout(
+        shape,
+        *(_checked_axis(name, axis, dimensions) for name, axis in names.items()),
+    )
+    if layout.stack is not None and layout.stack == layout.channel:
+        raise ValueError(
+            f"stack_axis is {stack_axis} and channel_axis is {channel_axis}; expected two different axes"
+        )
+    if 0 in shape:
+        raise ValueError(f"image has shape {shape}; expected at least one pixel")
+    return layout
+
+
 def checked_image(
     image: npt.ArrayLike,
     mask: npt.ArrayLike | None,
@@ -124,31 +168,9 @@ def checked_image(
         raise TypeError(
             f"image is of type {type(image).__name__}, which NumPy does not take: {error}"
         ) from None
-    if pixels.dtype.kind not in "uif":
-        raise TypeError(f"image has dtype {pixels.dtype}; expected integers or floats")
-    names = {"stack_axis": stack_axis, "channel_axis": channel_axis}
-    named = [name for name, axis in names.items() if axis is not None]
-    dimensions = 2 + len(named)
-    if pixels.ndim != dimensions:
-        because = f" for an image with {' and '.join(named)}" if named else ""
-        hint = ""
-        if pixels.ndim == dimensions + 1 and len(named) < 2:
-            hint = "; name channel_axis if it is in colour"
-            hint += ", stack_axis if it is a stack of images" if may_be_stack else ""
-        raise ValueError(
-            f"image has shape {pixels.shape}; expected {('two', 'three', 'four')[len(named)]} "
-            f"dimensions{because}{hint}"
-        )
-    layout = Layout(
-        pixels.shape,
-        *(_checked_axis(name, axis, dimensions) for name, axis in names.items()),
+    layout = checked_layout(
+        pixels.shape, pixels.dtype, stack_axis, channel_axis, may_be_stack=may_be_stack
     )
-    if layout.stack is not None and layout.stack == layout.channel:
-        raise ValueError(
-            f"stack_axis is {stack_axis} and channel_axis is {channel_axis}; expected two different axes"
-        )
-    if pixels.size == 0:
-        raise ValueError(f"image has shape {pixels.shape}; expected at least one pixel")
     if masked is not None:
         masked = layout.frames(masked)
     if mask is not None:
@@ -198,6 +220,21 @@ def checked_levels(noise: Noise, layout: Layout) -> npt.NDArray[np.float64]:
             )
         return levels.reshape(1, -1, 1, 1)
     return layout.spread("sigma", levels, "a number, one for each channel, or ")
+
+
+def is_dask(image: Any) -> bool:
+    """Whether an image is a Dask array, which is found out without Dask."""
+    return type(image).__module__.partition(".")[0] == "dask"
+
+
+def checked_tile(tile: Any) -> int:
+    try:
+        number = operator.index(tile)
+    except TypeError:
+        raise TypeError(f"tile is {tile!r}; expected a whole number") from None
+    if number < 64:
+        raise ValueError(f"tile is {tile}; expected at least 64")
+    return number
 
 
 def frame_of(array: npt.NDArray[Any] | None, k: int) -> Any:

@@ -22,6 +22,7 @@ _DENOISE_EXAMPLES = """examples:
   nlridge denoise a.png b.png -o cleaned/         a folder for the results
   nlridge denoise cells.tif --noise poisson       noise that grows with the signal
   nlridge denoise raw/ -o clean/ --recursive --skip-existing      goes on where it stopped
+  nlridge denoise slide.zarr -o clean.zarr        larger than memory; the same again goes on after a stop
   nlridge denoise cube.npy --channel-axis 0       an array that does not say what its axes are
 """
 
@@ -138,6 +139,18 @@ def _denoise(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "--format",
         choices=("png", "jpg", "webp", "tif", "npy", "fits"),
         help="of the output (default: as the input)",
+    )
+    found.add_argument(
+        "--tile",
+        type=int,
+        metavar="SIDE",
+        help="work tile by tile, in little memory, and go on after a stop: Zarr (where it is always so, with "
+        "tiles of 2048), NPY and TIFF",
+    )
+    found.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="of a Dask cluster that does the work, such as tcp://10.0.0.1:8786 (Zarr)",
     )
     _axes(found)
     found.add_argument(

@@ -32,6 +32,7 @@ from .kernels.compile import announcing
 from .metrics import difference
 from .noise import Noise
 from .recipes import recipe_names
+from .tiled import clean_tiled, is_tiled, target_of
 
 _FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError)  # of a file, in one sentence
 _PURPOSES = {
@@ -46,6 +47,8 @@ _PURPOSES = {
 
 def denoise(options: Namespace) -> int:
     """Clean files; one that fails does not stop the others."""
+    if is_tiled(options.input, options.tile, options.scheduler):
+        return _denoise_tiled(options)
     given = sources(options.input, options.recursive, options.output)
     places = targets(given, options.output, options.format)
     refuse_to_destroy(given, places, options.report)
@@ -90,6 +93,50 @@ def denoise(options: Namespace) -> int:
         rest = "".join(f", {counts[name]} {name}" for name in ("skipped", "failed") if counts[name])
         print(f"{counts['done']} of {len(given)} files done{rest}")
     return 1 if failures else 0
+
+
+def _denoise_tiled(options: Namespace) -> int:
+    """Clean one file tile by tile."""
+    if len(options.input) > 1:
+        raise ValueError(
+            f"there are {len(options.input)} inputs; expected one to work tile by tile"
+        )
+    for name in ("report", "format"):
+        if getattr(options, name):
+            raise ValueError(f"{name} is given; expected none where work is done tile by tile")
+    source = Path(options.input[0])
+    target = target_of(source, options.output)
+    line = {"input": str(source), "output": str(target)}
+    if options.skip_existing and target.exists():
+        _say(options, {"status": "skipped", **line}, f"{source}: is done already")
+        return 0
+    start = time.perf_counter()
+    with _bar(1, options.quiet or options.json) as bar, _compiling(options.quiet):
+        try:
+            noise = clean_tiled(
+                source,
+                target,
+                overwrite=options.overwrite,
+                axes=axes_of(options.channel_axis, options.stack_axis),
+                noise=options.noise,
+                sigma=options.sigma,
+                method=options.method,
+                strength=options.strength,
+                workers=options.workers,
+                tile=options.tile,
+                scheduler=options.scheduler,
+                progress=partial(bar.to, 0),
+            )
+        except _FAILURES as error:
+            raise ValueError(_sentence(source, error)) from error
+    seconds = time.perf_counter() - start
+    details = {"noise": _as_json(noise), "seconds": round(seconds, 3), "method": options.method}
+    _say(
+        options,
+        {"status": "done", **line, **details},
+        f"{source} -> {target}: {noise}, {seconds:.2f} s",
+    )
+    return 0
 
 
 class _Report:

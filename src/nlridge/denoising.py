@@ -1,14 +1,13 @@
 """The public functions: check the arguments, run, give back what the caller expects."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from os import PathLike
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tqdm import tqdm
 
 from .arguments import (
     Layout,
@@ -23,6 +22,7 @@ from .arguments import (
     checked_strength,
     checked_workers,
     frame_of,
+    is_dask,
     missing_pixels,
 )
 from .arrays import is_tensor
@@ -30,6 +30,7 @@ from .job import Job, decided, float_type
 from .levels import trusted
 from .noise import Noise
 from .recipes import Recipe
+from .ticking import ticking
 
 
 def denoise(
@@ -45,6 +46,9 @@ def denoise(
     data_range: float | None = None,
     workers: int | None = None,
     progress: Progress = False,
+    out: str | PathLike[str] | None = None,
+    tile: int = 2048,
+    client: Any = None,
 ) -> npt.NDArray[np.floating[Any]]:
     """Remove the noise from an image, or from each image of a stack.
 
@@ -88,12 +92,21 @@ def denoise(
         same for every number.
     progress : bool or callable
         True shows a progress bar; a function is called with (done, total).
+    out : path, optional
+        For an image that is larger than memory, an array of Zarr or a memory map: the name of a new array for
+        the result, which ends in .zarr, .npy or .tif. If the run is stopped, the same call goes on with it.
+        docs/large-data.md tells more.
+    tile : int
+        Side of the tiles that are written to `out`; rows of tiles are worked on one by one.
+    client : distributed.Client or str, optional
+        The Dask cluster that is to do the work for `out`, or the address of its scheduler.
 
     Returns
     -------
     ndarray of the image's shape
         The denoised image, in the units of the input and neither rounded nor clipped: floats of the
-        input's width, float32 for integers.
+        input's width, float32 for integers. A Dask array, not computed yet, if `image` is one; with `out`, the
+        new array, opened and not read.
 
     See Also
     --------
@@ -148,7 +161,7 @@ def denoise(
     if is_tensor(image):
         from .tensors import denoise_tensor  # PyTorch is never imported unless it is used
 
-        found: npt.NDArray[np.floating[Any]] = denoise_tensor(
+        tensor: npt.NDArray[np.floating[Any]] = denoise_tensor(
             denoise,
             image,
             sigma,
@@ -162,22 +175,44 @@ def denoise(
             workers=workers,
             progress=progress,
         )
-        return found
+        return tensor
     threads, progress = checked_workers(workers), checked_progress(progress)
+    if out is not None or is_dask(image):
+        from .large.denoising import denoise_large
+
+        large: npt.NDArray[np.floating[Any]] = denoise_large(
+            image,
+            sigma,
+            noise,
+            strength,
+            method,
+            mask,
+            channel_axis,
+            stack_axis,
+            data_range,
+            threads,
+            partial(ticking, progress),
+            out,
+            tile,
+            client,
+        )
+        return large
+    if client is not None:
+        raise ValueError(f"client is {client!r}; expected out, the name of the result, as well")
     frames, prepare, layout = _prepared(
         image, sigma, noise, strength, method, mask, stack_axis, channel_axis, data_range
     )
     if stack_axis is None:
         job = prepare(0)
-        with _ticking(progress, job.blocks(), "block") as tick:
+        with ticking(progress, job.blocks(), "block") as tick:
             return layout.like_image(job.result(threads, tick)[None])
 
-    denoised = np.empty(frames.shape, float_type(frames.dtype))
-    with _ticking(progress, len(frames), "image") as tick:
-        for k, out in enumerate(denoised):
-            out[...] = prepare(k).result(threads, lambda: None)
+    together = np.empty(frames.shape, float_type(frames.dtype))
+    with ticking(progress, len(frames), "image") as tick:
+        for k, frame in enumerate(together):
+            frame[...] = prepare(k).result(threads, lambda: None)
             tick()
-    return layout.like_image(denoised)
+    return layout.like_image(together)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +272,7 @@ def denoise_with_details(
         image, sigma, noise, strength, method, mask, None, channel_axis, data_range
     )
     job = prepare(0)
-    with _ticking(progress, job.blocks(), "block") as tick:
+    with ticking(progress, job.blocks(), "block") as tick:
         found = [job.finished(images) for images in job.run(threads, tick)]
     pilot, result = (found[0], found[-1]) if found else (job.finished(()), job.finished(()))
     if pilot is result:  # of a recipe with one step
@@ -289,25 +324,3 @@ def _prepared(
                 trusted(frame_of(levels, k), missing, len(frame))
 
     return frames, prepare, layout
-
-
-@contextmanager
-def _ticking(progress: Progress, total: int, unit: str) -> Iterator[Callable[[], None]]:
-    """A function that is to be called `total` times, and passes that on as the caller wants it."""
-    done = 0
-
-    def tick() -> None:
-        nonlocal done
-        done += 1
-        if callable(progress):
-            progress(done, total)
-
-    if progress is True:
-        with tqdm(total=total, desc="denoising", unit=unit, leave=False) as bar:
-
-            def advance() -> None:
-                bar.update()
-
-            yield advance
-    else:
-        yield tick

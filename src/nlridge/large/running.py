@@ -1,0 +1,232 @@
+"""From an array on disk to another: each frame in stages, and nothing lost if the run is stopped."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import __version__
+from ..channels import Planes
+from ..framework import denoised
+from ..job import Job
+from ..recipes import Recipe
+from .bands import bands_of, whole
+from .frames import Frame, frames_of, sampled
+from .later import Later
+from .portable import without_recipe
+from .scales import within
+from .spreading import CarryOut
+from .stages import Rehearsal, Stages, Strips
+from .stores import Plan, made, with_levels
+
+Store = Callable[[npt.NDArray[Any], np.dtype[Any]], npt.NDArray[Any]]
+"""Turns floats into what is stored."""
+
+_AT_ONCE = 256  # rows that are finished together
+
+
+def run(
+    array: Any,
+    out: Path,
+    plan: Plan,
+    decide: Callable[[Frame], Job],
+    carry_out: CarryOut,
+    ticking: Callable[[int, str], Any],
+    store: Store,
+) -> Job:
+    """Clean all frames of an array into a new one, which has its name when all of it is there.
+
+    What is done so far stays in a folder beside it, from which a run that was stopped goes on, if neither the
+    image nor what is to be done with it has changed.  `ticking` is a context that gives a function, to be called a
+    number of times.  Gives what was done with the first frame.
+    """
+    frames = frames_of(array, plan.axes)
+    first = decide(frames[0])
+    with _claimed(out.with_name(f".{out.name}.part")) as claimed:
+        folder = _kept_of(claimed, _fingerprint(frames[0], first, plan))
+        result = folder / "result"
+        target = made(result, out.suffix.lower(), plan)
+        several = len(frames) > 1
+        total = len(frames) if several else _bands(first, plan.tile)
+        with ticking(total, "image" if several else "band") as tick:
+            for k, frame in enumerate(frames):
+                done = folder / f"{k}-done"
+                if not done.exists():
+                    job = first if k == 0 else decide(frame)
+                    to = replace(frame, array=target)
+                    work = folder / str(k)
+                    work.mkdir(exist_ok=True)
+                    stages = Stages(work, plan.tile, carry_out, _silent if several else tick)
+                    _denoise(job, frame, to, stages, store)
+                    done.touch()
+                    shutil.rmtree(work)
+                if several:
+                    tick()
+        with_levels(result, plan)
+        _replace(result, out)
+    return first
+
+
+def _silent() -> None:
+    pass
+
+
+def _denoise(job: Job, frame: Frame, to: Frame, stages: Stages, store: Store) -> None:
+    """One frame."""
+    images = [last for *_, last in _stages_of(job, frame, stages)]
+    bands = bands_of(frame.shape[1], stages.band)
+    written = [stages.folder / f"written-{k}" for k in range(len(bands))]
+    missing = [k for k, mark in enumerate(written) if not mark.exists()]
+    for _ in range(len(bands) - len(missing)):
+        stages.tick()
+    work = partial(_write, without_recipe(job), frame, to, images, bands, written, store)
+    stages.carry_out(work, missing, stages.tick)
+
+
+def _stages_of(job: Job, frame: Frame, stages: Stages) -> Iterator[Iterator[Later]]:
+    """The pilot and the result of planes that belong together."""
+    for planes in job.planes:
+        shape = (len(planes.channels), *frame.shape[1:])
+        noisy = stages.kept(
+            partial(_noisy, replace(without_recipe(job), planes=[planes]), frame), shape
+        )[0]
+        yield denoised(
+            noisy,  # type: ignore[arg-type]
+            planes.variance(job.variances),
+            job.recipe,
+            stages.step,  # type: ignore[arg-type]
+            strength=job.strength,
+            scales=stages,  # type: ignore[arg-type]
+        )  # type: ignore[misc]
+
+
+def _bands(job: Job, band: int) -> int:
+    """How often a tick will be heard."""
+    rehearsal = Rehearsal(band)
+    frame: Any = job.pixels
+    for steps in _stages_of(job, frame, rehearsal):
+        for _ in steps:
+            pass
+    return rehearsal.bands + len(bands_of(frame.shape[1], band))
+
+
+def _noisy(job: Job, frame: Frame, rows: range, workers: int) -> Strips:
+    """The planes of the stabilised and scaled image."""
+    planes: Planes = job.planes[0]
+    for some in _in_turn(rows, frame.rows_at_once):
+        yield some, planes.of(replace(job, pixels=frame.read(some)).noisy(None))
+
+
+def _in_turn(rows: range, count: int) -> Iterator[range]:
+    for top in range(rows.start, rows.stop, count):
+        yield range(top, min(top + count, rows.stop))
+
+
+def _write(
+    job: Job,
+    frame: Frame,
+    to: Frame,
+    images: Sequence[Later],
+    bands: Sequence[range],
+    written: Sequence[Path],
+    store: Store,
+    numbers: list[int],
+    workers: int,
+) -> Iterator[int]:
+    """Finish bands, and write each in one go: whole tiles.  A mark says that it is on the disk."""
+    channels, _, width = frame.shape
+    for k in numbers:
+        rows = bands[k]
+        found = np.empty((channels, len(rows), width), to.dtype)
+        for some in _in_turn(rows, frame.rows_at_once):
+            pixels = frame.read(some)
+            for there in _in_turn(some, _AT_ONCE):
+                part = replace(job, pixels=pixels[:, within(there, some)])
+                planes = [image[:, there.start : there.stop] for image in images]
+                found[:, within(there, rows)] = store(part.finished(planes), to.dtype)
+        to.write(rows, found)
+        if hasattr(os, "sync"):  # not on Windows; a store of many files knows no other way
+            os.sync()
+        with whole(written[k]):
+            pass
+        yield k
+
+
+def _replace(result: Path, out: Path) -> None:
+    """Give the result its name; what had it before is gone only then."""
+    old = result.with_name("old")
+    if out.exists():
+        os.replace(out, old)
+    os.replace(result, out)
+
+
+@contextmanager
+def _claimed(folder: Path) -> Iterator[Path]:
+    """The folder for what is done so far, for one process at a time; removed when all is done."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "claim", "w") as claim:
+        try:
+            import fcntl
+
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except ImportError:  # on Windows
+            pass
+        except OSError:
+            raise FileExistsError(f"{folder} is in use by another process") from None
+        yield folder
+    shutil.rmtree(folder)
+
+
+def _kept_of(claimed: Path, fingerprint: str) -> Path:
+    """The folder of what runs of the same image and settings have done; what others have left is removed.
+
+    Each has its own: a worker that still does what a run was stopped in does not disturb another.
+    """
+    mine = claimed / fingerprint
+    for path in claimed.iterdir():
+        # Without a result, that has its name already: a run was stopped while it tidied up.
+        if path.is_dir() and (path != mine or not (path / "result").exists()):
+            shutil.rmtree(path)
+    mine.mkdir(exist_ok=True)
+    return mine
+
+
+def _fingerprint(frame: Frame, job: Job, plan: Plan) -> str:
+    """Of what has to be the same for a run to go on: the image, by a sample of its pixels, and all settings."""
+    pixels, _ = sampled(frame)
+    matrices = [[*planes.channels, *planes.matrix.ravel().tolist()] for planes in job.planes]
+    settings = {
+        "version": __version__,
+        "image": [
+            str(frame.dtype),
+            list(plan.shape),
+            plan.axes,
+            hashlib.sha256(pixels.tobytes()).hexdigest(),
+        ],
+        "result": [str(plan.dtype), plan.tile],
+        "noise": [repr(job.noise), job.levels.typical.tolist(), job.strength],
+        "recipe": _words(job.recipe),
+        "planes": matrices,
+    }
+    return hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:16]
+
+
+def _words(recipe: Recipe) -> list[Any]:
+    """A recipe, without the names that functions have in this process alone."""
+    family = recipe.family
+    estimators = [e for e in (family.pilot, family.refine) if e is not None]
+    parameters = [np.asarray(e.parameters(64, 16)).tolist() for e in estimators]
+    coarse = recipe.coarse
+    return [
+        [family.name, parameters, repr(recipe.first), repr(recipe.second), repr(recipe.rounds)],
+        [] if coarse is None else [coarse.pilot_level, coarse.result_level, _words(coarse.recipe)],
+    ]

@@ -1,0 +1,241 @@
+"""The steps of the algorithm on images that are kept in files, one band of rows after the other.
+
+Each step needs of the one before no more than what it reads itself, some rows beyond its band, so that nothing is
+computed twice but the few lines of blocks that reach into two bands; and not even those where bands that follow
+each other are done in one go.
+"""
+
+import shutil
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .. import pyramid
+from ..engines import cpu
+from ..engines.pool import in_order
+from ..families import Estimator
+from ..recipes import Step
+from ..rounds import Partly
+from .bands import Bands, Groups, bands_of, whole
+from .later import Image, Later
+from .portable import portable
+from .scales import around, coarser_part, fine_rows, halved, with_coarse_part
+from .spreading import CarryOut
+
+Strips: TypeAlias = Iterator[tuple[Any, ...]]
+"""Rows, as a range, and those rows of one or several images."""
+Compute: TypeAlias = Callable[[range, int], Strips]
+"""Some rows of images, from top to bottom, by a number of threads."""
+
+_AT_ONCE = 512  # rows of an image that is computed from others without blocks
+
+
+class Stages:
+    """Steps and scales for `framework.denoised` that keep their images in a folder.
+
+    A stage that was done before is not done again, nor is a band of one.
+    """
+
+    def __init__(
+        self, folder: Path, band: int, carry_out: CarryOut, tick: Callable[[], None]
+    ) -> None:
+        self.folder, self.band, self.carry_out, self.tick = folder, band, carry_out, tick
+        self.count = 0
+        self.alive: list[tuple[Path, weakref.ref[Any]]] = []
+
+    def step(
+        self,
+        noisy: Later,
+        guide: Later,
+        estimator: Estimator,
+        settings: Step,
+        variance: float,
+        *,
+        similar: Later,
+        bands: Sequence[range],
+        partly: Partly | None = None,
+        groups: dict[str, Groups] | None = None,
+        shifted: bool = False,
+    ) -> tuple[Later, Later]:
+        """A step of the engine."""
+        kept = None
+        if groups is not None:
+            kept = self._groups(groups, noisy.shape[1:], settings, shifted)
+        compute = partial(
+            _step,
+            noisy,
+            guide,
+            portable(estimator),
+            settings,
+            variance,
+            similar=similar,
+            bands=bands,
+            partly=partly,
+            groups=kept,
+            shifted=shifted,
+        )
+        both = partly is not None and partly.keep > 0
+        found = self.kept(compute, noisy.shape, 2 if both else 1)
+        return found[0], found[-1]
+
+    def _groups(
+        self, groups: dict[str, Groups], shape: tuple[int, int], settings: Step, shifted: bool
+    ) -> Groups | None:
+        known = "kept" in groups
+        folder = groups["kept"].folder if known else self.folder / f"{self.count}-groups"
+        folder.mkdir(exist_ok=True)
+        kept = Groups(folder, shape, settings, shifted, known)
+        if not known:
+            groups["kept"] = kept
+            self.alive.append((folder, weakref.ref(kept)))
+        return kept
+
+    def coarser(self, image: Later) -> Later:
+        """See `pyramid`."""
+        planes, height, width = image.shape
+        shape = (planes, *pyramid.coarser_shape((height, width)))
+        return self.kept(partial(_coarser, image), shape)[0]
+
+    def coarser_variance(self, variance: float) -> float:
+        """See `pyramid`."""
+        found = pyramid.coarser_variance(variance)
+        assert isinstance(found, float)
+        return found
+
+    def with_coarse(self, image: Later, coarse: Later, level: int, most: float) -> Later:
+        """See `pyramid`."""
+        return self.kept(partial(_with_coarse, image, coarse, level, most), image.shape)[0]
+
+    def kept(self, compute: Compute, shape: tuple[int, int, int], count: int = 1) -> list[Later]:
+        """Images of one shape, computed band by band, in files."""
+        images = [Bands(self.folder / f"{self.count}-{k}", shape, self.band) for k in range(count)]
+        done = self.folder / f"{self.count}-done"
+        self.count += 1
+        missing: list[int] = []
+        numbers = range(len(bands_of(shape[1], self.band)))
+        if not done.exists():
+            for image in images:
+                image.folder.mkdir(exist_ok=True)
+            missing = [k for k in numbers if not all(image.path(k).exists() for image in images)]
+        for _ in range(len(numbers) - len(missing)):
+            self.tick()
+        self.carry_out(partial(keep, compute, images), missing, self.tick)
+        done.touch()
+        for folder, something in self.alive:
+            if something() is None:  # nobody will ask for it, now that this stage is done
+                shutil.rmtree(folder, ignore_errors=True)
+        found = [Later(shape, image.read) for image in images]
+        self.alive += [(i.folder, weakref.ref(f)) for i, f in zip(images, found, strict=True)]
+        return found
+
+
+class Rehearsal(Stages):
+    """Stages that only count the bands that there will be."""
+
+    def __init__(self, band: int) -> None:
+        super().__init__(Path(), band, lambda work, numbers, tick: None, lambda: None)
+        self.bands = 0
+
+    def kept(self, compute: Compute, shape: tuple[int, int, int], count: int = 1) -> list[Later]:
+        self.bands += len(bands_of(shape[1], self.band))
+        return [Later(shape, lambda top, bottom: np.empty(0, np.float32))] * count
+
+    def _groups(self, *arguments: Any) -> None:
+        return None
+
+
+def keep(
+    compute: Compute, images: Sequence[Bands], numbers: list[int], workers: int
+) -> Iterator[int]:
+    """Compute bands that follow each other and write them; gives the number of each when it is whole."""
+    band, height = images[0].band, images[0].shape[1]
+    strips = compute(range(numbers[0] * band, min((numbers[-1] + 1) * band, height)), workers)
+    parts = _split(strips, band)
+    for k in numbers:
+        bottom = min((k + 1) * band, height)
+        with ExitStack() as stack:
+            files = [stack.enter_context(whole(image.path(k))) for image in images]
+            done = k * band
+            while done < bottom:
+                rows, *found = next(parts)
+                for file, strip in zip(files, found, strict=False):
+                    file.write(np.ascontiguousarray(strip.transpose(1, 0, 2)).data)
+                done = rows.stop
+        yield k
+
+
+def _split(strips: Strips, band: int) -> Strips:
+    """The same strips, cut where a band ends."""
+    for rows, *images in strips:
+        top = rows.start
+        while top < rows.stop:
+            bottom = min((top // band + 1) * band, rows.stop)
+            cut = slice(top - rows.start, bottom - rows.start)
+            yield range(top, bottom), *(image[:, cut] for image in images)
+            top = bottom
+
+
+def _step(
+    noisy: Later,
+    guide: Later,
+    estimator: Estimator,
+    settings: Step,
+    variance: float,
+    rows: range,
+    workers: int,
+    **options: Any,
+) -> Strips:
+    return cpu.strips(
+        noisy,  # type: ignore[arg-type]
+        guide,  # type: ignore[arg-type]
+        estimator,
+        settings,
+        variance,
+        rows=rows,
+        workers=workers,
+        tick=lambda: None,
+        **options,
+    )
+
+
+def _coarser(image: Later, rows: range, workers: int) -> Strips:
+    return mapped(rows, workers, partial(_coarser_rows, image))
+
+
+def _coarser_rows(image: Later, rows: range) -> tuple[range, Image]:
+    needed = fine_rows(rows, image.shape[1])
+    return rows, coarser_part(image[:, needed.start : needed.stop], needed, rows)
+
+
+def _with_coarse(
+    image: Later, coarse: Later, level: int, most: float, rows: range, workers: int
+) -> Strips:
+    return mapped(rows, workers, partial(_with_coarse_rows, image, coarse, level, most))
+
+
+def _with_coarse_rows(
+    image: Later, coarse: Later, level: int, most: float, rows: range
+) -> tuple[range, Image]:
+    needed = around(rows, image.shape[1], level)
+    small = halved(needed)
+    return rows, with_coarse_part(
+        image[:, needed.start : needed.stop],
+        coarse[:, small.start : small.stop],
+        level,
+        most,
+        needed,
+        rows,
+    )
+
+
+def mapped(rows: range, workers: int, function: Callable[[range], tuple[range, Image]]) -> Strips:
+    """function(rows) of some rows at a time."""
+    some = [
+        range(top, min(top + _AT_ONCE, rows.stop)) for top in range(rows.start, rows.stop, _AT_ONCE)
+    ]
+    return in_order(function, some, min(workers, 2))  # more would be too many in memory

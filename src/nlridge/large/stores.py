@@ -1,0 +1,252 @@
+"""Arrays on disk: opened without being read, and made to be written bit by bit."""
+
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+SUFFIXES = (".zarr", ".npy", ".tif", ".tiff")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An array on disk, and what is known about it."""
+
+    array: Any
+    axes: str | None = None
+    """A letter for each axis, where the file says so."""
+    group: Any = None
+    """The group of a pyramid of images (OME-Zarr), of which the array is the largest."""
+    levels: tuple[str, ...] = ()
+    """The names of its images, the largest first."""
+
+
+@dataclass(frozen=True)
+class RawArray:
+    """An array that stands in a file as it would in memory.
+
+    It is mapped only while it is being read or written, so that it takes no memory, and it can be sent to
+    another process.
+    """
+
+    path: Path
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    offset: int
+
+    def __getitem__(self, index: Any) -> npt.NDArray[Any]:
+        return np.array(self._mapped("r")[index])
+
+    def __setitem__(self, index: Any, values: npt.NDArray[Any]) -> None:
+        mapped = self._mapped("r+")
+        mapped[index] = values
+        mapped.flush()
+
+    def _mapped(self, mode: Any) -> "np.memmap[Any, Any]":
+        return np.memmap(self.path, self.dtype, mode, self.offset, self.shape)
+
+
+@dataclass(frozen=True)
+class TiffArray:
+    """The first series of a TIFF file that is compressed or tiled, opened only while it is being read."""
+
+    path: Path
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+
+    def __getitem__(self, index: Any) -> npt.NDArray[Any]:
+        import tifffile
+
+        with tifffile.TiffFile(self.path) as file, file.series[0].aszarr() as store:
+            return np.asarray(_zarr().open(store, mode="r")[index])
+
+
+def opened(path: Path) -> Opened:
+    """The array in a file or a folder, by its name."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file")
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ValueError(
+            f"input is {path}; expected one of {', '.join(SUFFIXES)} to be worked on tile by tile"
+        )
+    return opened_as(path, suffix)
+
+
+def opened_as(path: Path, suffix: str) -> Opened:
+    """Likewise, whatever its name."""
+    return {".npy": _opened_npy, ".zarr": _opened_zarr}.get(suffix, _opened_tiff)(path)
+
+
+def _opened_npy(path: Path) -> Opened:
+    mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+    if not mapped.flags.c_contiguous:
+        raise ValueError(f"{path} holds an array in Fortran's order; expected rows one by one")
+    return Opened(RawArray(path, mapped.dtype, mapped.shape, mapped.offset))
+
+
+def _opened_zarr(path: Path) -> Opened:
+    zarr = _zarr()
+    try:
+        found = zarr.open(path, mode="r")
+    except Exception as error:
+        raise ValueError(f"{path} is no Zarr array or group: {error}") from None
+    if isinstance(found, zarr.Array):
+        return Opened(found)
+    attributes = dict(found.attrs)
+    scales = attributes.get("ome", attributes).get("multiscales")
+    if not scales:
+        arrays = ", ".join(sorted(name for name, _ in found.arrays())) or "none"
+        raise ValueError(
+            f"{path} is a group without multiscales; expected an array, or one of its arrays: {arrays}"
+        )
+    levels = tuple(str(level["path"]) for level in scales[0]["datasets"])
+    axes = scales[0].get("axes") or "tczyx"
+    names = [axis["name"] if isinstance(axis, dict) else axis for axis in axes]
+    return Opened(found[levels[0]], "".join(names).upper(), found, levels)
+
+
+def _opened_tiff(path: Path) -> Opened:
+    import tifffile
+
+    with tifffile.TiffFile(path) as file:
+        series = file.series[0]
+        axes, page = series.axes.replace("S", "C"), series.keyframe
+        if page.is_contiguous and series.dataoffset is not None:
+            dtype = np.dtype(file.byteorder + series.dtype.char)
+            return Opened(RawArray(path, dtype, series.shape, series.dataoffset), axes)
+        _zarr()  # is it there?
+        rows = page.tile[0] if page.is_tiled else page.rowsperstrip
+        chunks = [rows if axis == "Y" else 1 for axis in axes]
+        return Opened(TiffArray(path, series.dtype, series.shape, tuple(chunks)), axes)
+
+
+def _zarr() -> Any:
+    try:
+        import zarr
+    except ImportError:
+        raise ImportError("Zarr arrays need the package zarr: pip install nlridge[zarr]") from None
+    return zarr
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a new array on disk is to be like."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    axes: str
+    tile: int
+    like: Opened = field(default_factory=lambda: Opened(None))
+    """What it is made from; its metadata are kept."""
+
+
+def made(path: Path, suffix: str, plan: Plan) -> Any:
+    """An array to write to; one that is there already, from a run that was stopped, is kept."""
+    if not path.exists():
+        start = path.with_name("new")
+        if start.is_dir():
+            shutil.rmtree(start)
+        {".npy": _make_npy, ".zarr": _make_zarr}.get(suffix, _make_tiff)(start, plan)
+        os.replace(start, path)
+    if suffix != ".zarr":
+        return opened_as(path, suffix).array
+    zarr = _zarr()
+    found = zarr.open(path, mode="r+")
+    return found if isinstance(found, zarr.Array) else found[plan.like.levels[0]]
+
+
+def _make_npy(path: Path, plan: Plan) -> None:
+    np.lib.format.open_memmap(path, "w+", plan.dtype, plan.shape)
+
+
+def _make_tiff(path: Path, plan: Plan) -> None:
+    import tifffile
+
+    in_colour = plan.axes.endswith("C") and plan.shape[-1] in (3, 4)
+    tifffile.memmap(
+        path,
+        shape=plan.shape,
+        dtype=plan.dtype,
+        bigtiff=True,
+        photometric="rgb" if in_colour else "minisblack",
+        metadata={"axes": plan.axes.replace("C", "S") if in_colour else plan.axes},
+    )
+
+
+def _make_zarr(path: Path, plan: Plan) -> None:
+    zarr = _zarr()
+    like, group = plan.like.array, plan.like.group
+    known = isinstance(like, zarr.Array)
+    options: dict[str, Any] = {"zarr_format": like.metadata.zarr_format if known else 3}
+    where: dict[str, Any] = {"store": str(path)}
+    if group is not None:
+        root = zarr.create_group(str(path), attributes=dict(group.attrs), **options)
+        where = {"store": root.store, "name": plan.like.levels[0]}
+    if known:
+        options["attributes"] = dict(like.attrs)
+        if options["zarr_format"] == 3:
+            options["dimension_names"] = like.metadata.dimension_names
+    sides = dict.fromkeys("YX", plan.tile) | {"C": max(plan.shape)}
+    chunks = [min(sides.get(a, 1), n) for a, n in zip(plan.axes, plan.shape, strict=True)]
+    zarr.create_array(shape=plan.shape, chunks=tuple(chunks), dtype=plan.dtype, **where, **options)
+
+
+def with_levels(path: Path, plan: Plan) -> None:
+    """Write the smaller images of a pyramid, each the mean of pixels of the one before, in the same proportions."""
+    if len(plan.like.levels) < 2:
+        return
+    zarr = _zarr()
+    root = zarr.open_group(path, mode="r+")
+    for above, name in zip(plan.like.levels[:-1], plan.like.levels[1:], strict=True):
+        fine, like = root[above], plan.like.group[name]
+        smaller = zarr.create_array(
+            root.store,
+            name=name,
+            shape=like.shape,
+            chunks=tuple(min(n, c) for n, c in zip(like.shape, fine.chunks, strict=True)),
+            dtype=plan.dtype,
+            zarr_format=fine.metadata.zarr_format,
+            attributes=dict(like.attrs),
+            overwrite=True,
+        )
+        _shrink(fine, smaller, plan.axes)
+
+
+def _shrink(fine: Any, coarse: Any, axes: str) -> None:
+    factors = [max(round(a / b), 1) for a, b in zip(fine.shape, coarse.shape, strict=True)]
+    y = axes.index("Y")
+    for number in np.ndindex(
+        *(n for axis, n in zip(axes, coarse.shape, strict=True) if axis not in "YX")
+    ):
+        rest = iter(number)
+        index = [
+            slice(None) if axis in "YX" else (k := next(rest), slice(k, k + 1))[1] for axis in axes
+        ]
+        for top in range(0, coarse.shape[y], coarse.chunks[y]):
+            rows = slice(top, min(top + coarse.chunks[y], coarse.shape[y]))
+            index[y] = rows
+            source = [
+                slice(s.start * f, s.stop * f) if s.start is not None else s
+                for s, f in zip(index, factors, strict=True)
+            ]
+            part = fine[tuple(source)]
+            wanted = [len(range(*s.indices(n))) for s, n in zip(index, coarse.shape, strict=True)]
+            coarse[tuple(index)] = _means(part, factors, wanted).astype(coarse.dtype)
+
+
+def _means(part: npt.NDArray[Any], factors: list[int], shape: list[int]) -> npt.NDArray[Any]:
+    """Means of blocks; blocks that reach beyond the end go on with the last pixel."""
+    lengths = [n * f for n, f in zip(shape, factors, strict=True)]
+    part = part[tuple(slice(n) for n in lengths)]
+    beyond = [(0, n - have) for n, have in zip(lengths, part.shape, strict=True)]
+    part = np.pad(part, beyond, mode="edge")
+    split = [k for pair in zip(shape, factors, strict=True) for k in pair]
+    means = part.reshape(split).mean(axis=tuple(range(1, 2 * len(shape), 2)), dtype=np.float64)
+    found: npt.NDArray[Any] = np.rint(means) if part.dtype.kind in "ui" else means
+    return found
