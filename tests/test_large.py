@@ -1,0 +1,467 @@
+"""Images larger than memory: the same result to the bit, however the work is cut up, stopped or spread."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+import nlridge
+from nlridge.cli import main
+from nlridge.engines import cpu
+from nlridge.large.frames import Frame, sampled
+from nlridge.large.later import Later
+from nlridge.large.spreading import on_cluster
+
+zarr = pytest.importorskip("zarr")
+
+
+def noisy(height, width, *channels, seed=0):
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[:height, :width]
+    clean = 128 + 60 * np.sin(x / 9) * np.cos(y / 7)
+    return (clean + rng.normal(0, 20, (*channels, height, width))).astype(np.float32)
+
+
+GIVEN = {"sigma": 20, "data_range": 255}
+
+
+@pytest.mark.parametrize("method", nlridge.recipe_names())
+def test_tiles_are_the_same_as_the_whole_image(method, tmp_path):
+    image = noisy(157, 203)
+    whole = nlridge.denoise(image, method=method, **GIVEN)
+    tiled = nlridge.denoise(image, method=method, out=tmp_path / "out.npy", tile=64, **GIVEN)
+    assert np.array_equal(tiled[:], whole)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.npy"]
+
+
+@pytest.mark.parametrize("shape", [(300, 20), (20, 300), (5, 5), (130, 1), (129, 64)])
+def test_images_of_any_shape(shape, tmp_path):
+    image = noisy(*shape)
+    tiled = nlridge.denoise(image, out=tmp_path / "out.npy", tile=64, **GIVEN)
+    assert np.array_equal(tiled[:], nlridge.denoise(image, **GIVEN))
+
+
+@pytest.mark.parametrize(
+    ("image", "options"),
+    [
+        (noisy(100, 90, 3), {"sigma": 20, "channel_axis": 0}),
+        (noisy(100, 90, 3).transpose(1, 2, 0), {"channel_axis": -1}),
+        (noisy(100, 90, 3), {"stack_axis": 0, "method": "fast"}),
+        (noisy(80, 70, 2, 3), {"stack_axis": 0, "channel_axis": 1, "method": "fast"}),
+        (noisy(100, 90).astype(np.uint8), {"method": "fast"}),
+        ((50 * noisy(100, 90)).astype(np.uint16), {"method": "fast"}),
+        (noisy(100, 90).astype(np.float64), {"sigma": 20, "strength": 1.2}),
+        (noisy(100, 90), {"noise": nlridge.PoissonGaussian(3.0, 4.0), "method": "fast"}),
+    ],
+)
+def test_what_is_known_of_the_whole_image(image, options, tmp_path):
+    """Ranges, noise and what channels have in common come out as they do in memory, if a sample is all of it."""
+    whole = nlridge.denoise(image, **options)
+    tiled = nlridge.denoise(image, out=tmp_path / "out.zarr", tile=64, **options)
+    assert tiled.dtype == whole.dtype
+    assert np.array_equal(tiled[:], whole)
+
+
+def test_any_rows_of_a_step():
+    """Whatever rows are asked for, and in however many strips they come."""
+    image = noisy(211, 90)[None]
+    recipe = nlridge.recipe("nl-ridge", 20)
+    step = replace(recipe.first, window=9)
+    run = {"similar": image, "bands": [range(1)]}
+    whole, _ = cpu.step(
+        image, image, recipe.family.pilot, step, 400.0, **run, workers=2, tick=lambda: None
+    )
+    for rows in (range(211), range(5, 9), range(70, 150), range(200, 211)):
+        strips = cpu.strips(
+            image, image, recipe.family.pilot, step, 400.0, **run, partly=None, groups=None,
+            shifted=False, rows=rows, workers=1, tick=lambda: None,
+        )  # fmt: skip
+        at = rows.start
+        for some, strip, _ in strips:
+            assert some.start == at
+            assert np.array_equal(strip, whole[:, some.start : some.stop])
+            at = some.stop
+        assert at == rows.stop
+
+
+def test_arithmetic_of_images_that_are_not_in_memory():
+    a, b = noisy(10, 5, 2), noisy(10, 5, 2, seed=1)
+    x, y = (Later(image.shape, lambda top, bottom, i=image: i[:, top:bottom]) for image in (a, b))
+    assert np.array_equal((x + 0.25 * (y - x))[:, 2:7], (a + 0.25 * (b - a))[:, 2:7])
+    assert np.array_equal(x[:1][:, 3:5], a[:1, 3:5])
+
+
+def test_the_noise_of_a_sample_is_near_that_of_the_whole():
+    image = np.random.default_rng(0).normal(100, 20, (2100, 2100)).astype(np.float32)
+    pixels, missing = sampled(Frame(image, "YX"))
+    assert pixels.shape == (1, 2072, 2072)
+    assert np.count_nonzero(~missing) == 16 * 512**2
+    found = nlridge.estimate_sigma(pixels[0], mask=missing[0])
+    assert found == pytest.approx(20, rel=0.02)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_zarr_keeps_its_attributes_and_version(tmp_path, version):
+    image = (50 * noisy(150, 130)).astype(np.uint16)
+    store = str(tmp_path / "in.zarr")
+    made = zarr.create_array(
+        store, data=image, chunks=(64, 64), zarr_format=version, attributes={"from": "a scanner"}
+    )
+    tiled = nlridge.denoise(made, 1000, data_range=12750, out=tmp_path / "out.zarr", tile=64)
+    assert tiled.metadata.zarr_format == version
+    assert dict(tiled.attrs) == {"from": "a scanner"}
+    assert tiled.chunks == (64, 64)
+    assert np.array_equal(tiled[:], nlridge.denoise(image, 1000, data_range=12750))
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_pyramid_of_images_stays_one(tmp_path, version, capsys):
+    """OME-Zarr: the largest image is cleaned, and the smaller ones made from it; metadata stay."""
+    image = np.clip(50 * noisy(101, 130, 2, 3), 0, 65535).astype(np.uint16)
+    axes = [{"name": name} for name in "tcyx"]
+    scales = [{"axes": axes, "datasets": [{"path": "0"}, {"path": "1"}], "version": "0.4"}]
+    about = {"multiscales": scales} if version == 2 else {"ome": {"multiscales": scales}}
+    group = zarr.create_group(tmp_path / "in.zarr", zarr_format=version, attributes=about)
+    group.create_array("0", data=image, chunks=(1, 1, 64, 64))
+    group.create_array("1", data=image[..., ::2, ::2], chunks=(1, 1, 64, 64))
+    options = ["--method", "fast", "--sigma", "1000", "--tile", "64"]
+    assert (
+        main(["denoise", str(tmp_path / "in.zarr"), "-o", str(tmp_path / "out.zarr"), *options])
+        == 0
+    )
+    assert "standard deviation of 1000" in capsys.readouterr().out
+    out = zarr.open_group(tmp_path / "out.zarr", mode="r")
+    assert dict(out.attrs) == about
+    clean = nlridge.denoise(image, 1000, method="fast", stack_axis=0, channel_axis=1)
+    assert np.array_equal(out["0"][:], np.clip(np.rint(clean), 0, 65535).astype(np.uint16))
+    assert out["1"].shape == (2, 3, 51, 65)
+    means = out["0"][..., :100, :].reshape(2, 3, 50, 2, 65, 2).mean(axis=(3, 5))
+    assert np.array_equal(out["1"][..., :50, :], np.rint(means))
+
+
+@pytest.mark.parametrize("suffix", ["npy", "tif"])
+def test_files_on_the_command_line(tmp_path, suffix, capsys):
+    import tifffile
+
+    image = (50 * noisy(150, 130)).astype(np.uint16)
+    source = tmp_path / f"in.{suffix}"
+    if suffix == "npy":
+        np.save(source, image)
+    else:
+        tifffile.imwrite(source, image, compression="zlib", tile=(64, 64))
+    assert main(["denoise", str(source), "--method", "fast", "--tile", "64", "--json"]) == 0
+    line = json.loads(capsys.readouterr().out)
+    assert line["status"] == "done"
+    target = tmp_path / f"in_denoised.{suffix}"
+    found = np.load(target) if suffix == "npy" else tifffile.imread(target)
+    assert found.dtype == np.uint16
+    assert np.array_equal(found, np.rint(nlridge.denoise(image, method="fast")))
+    assert main(["denoise", str(source), "--tile", "64"]) == 1
+    assert "in_denoised" in capsys.readouterr().err
+    assert main(["denoise", str(source), "--tile", "64", "--skip-existing"]) == 0
+
+
+def test_a_tiff_file_in_colour(tmp_path):
+    import tifffile
+
+    image = np.clip(noisy(90, 80, 3), 0, 255).astype(np.uint8).transpose(1, 2, 0)
+    tifffile.imwrite(tmp_path / "in.tif", image, photometric="rgb")
+    given = ["--method", "fast", "--sigma", "20", "--tile", "64"]
+    assert main(["denoise", str(tmp_path / "in.tif"), "-o", str(tmp_path / "out.tif"), *given]) == 0
+    with tifffile.TiffFile(tmp_path / "out.tif") as file:
+        assert file.pages.first.photometric == tifffile.PHOTOMETRIC.RGB
+        found = file.asarray()
+    clean = nlridge.denoise(image, 20, method="fast", channel_axis=-1)
+    assert np.array_equal(found, np.clip(np.rint(clean), 0, 255))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"out": "a.png"}, ValueError, r"out is a.png; expected a name that ends in .zarr, .npy, .tif, .tiff"),
+        ({"out": "a.npy", "tile": 3}, ValueError, "tile is 3; expected at least 64"),
+        ({"out": "a.npy", "tile": "x"}, TypeError, "tile is 'x'; expected a whole number"),
+        ({"out": "a.npy", "mask": np.zeros((40, 50), bool)}, ValueError, "mask is given; expected None for an image"),
+        ({"out": "a.npy", "sigma": np.ones((40, 50))}, ValueError, r"sigma has shape \(40, 50\); expected a number"),
+        ({"out": "a.npy", "client": "tcp://1"}, ValueError, r"out is a.npy; expected a name that ends in .zarr, which"),
+        ({"out": "a.zarr", "client": "tcp://1"}, TypeError, "image is in the memory of this process"),
+        ({"client": "tcp://1"}, ValueError, "client is 'tcp://1'; expected out"),
+    ],
+)  # fmt: skip
+def test_bad_options(options, error, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=message):
+        nlridge.denoise(noisy(40, 50), **{"sigma": 20, **options})
+    assert not list(tmp_path.iterdir())
+
+
+def test_pixels_that_are_not_there(tmp_path):
+    image = noisy(40, 50)
+    image[3, 4] = np.nan
+    with pytest.raises(ValueError, match="image has pixels that are NaN or infinite; expected"):
+        nlridge.denoise(image, 20, out=tmp_path / "a.npy")
+    assert not list(tmp_path.iterdir())
+
+
+# A run that is stopped.
+
+PROGRAM = """
+import os, sys, signal
+import numpy as np
+import nlridge
+from nlridge.large import bands, frames
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def dying(function, calls):
+    def call(*arguments):
+        nonlocal calls
+        calls -= 1
+        if calls == 0:
+            die()
+        return function(*arguments)
+    return call
+
+def torn(frame, rows, pixels):
+    if rows.start:
+        write(frame, range(rows.start, rows.start + 10), pixels[:, :10])
+        die()
+    write(frame, rows, pixels)
+
+how, folder = sys.argv[1:]
+if how == "while a file is written":
+    bands.os.replace = dying(os.replace, 5)
+if how == "while a tile is written":
+    write, frames.Frame.write = frames.Frame.write, torn
+nlridge.denoise(
+    np.load(folder + "/in.npy", mmap_mode="r"), 20, data_range=255, out=folder + "/out.zarr", tile=64,
+    progress=dying(lambda *_: None, 7 if how == "in between" else -1),
+)
+"""
+
+
+@pytest.mark.parametrize(
+    "how", ["in between", "while a file is written", "while a tile is written"]
+)
+def test_a_run_that_is_killed_goes_on(how, tmp_path):
+    image = noisy(157, 140)
+    np.save(tmp_path / "in.npy", image)
+    killed = subprocess.run([sys.executable, "-c", PROGRAM, how, str(tmp_path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".out.zarr.part", "in.npy"]
+    before = {path: path.stat().st_mtime_ns for path in kept(tmp_path)}
+    assert before
+    seen = []
+
+    def look(done, total):
+        for path in kept(tmp_path):
+            assert before.get(path, path.stat().st_mtime_ns) == path.stat().st_mtime_ns
+        seen.append((done, total))
+
+    memory = np.load(tmp_path / "in.npy", mmap_mode="r")
+    out = nlridge.denoise(memory, **GIVEN, out=tmp_path / "out.zarr", tile=64, progress=look)
+    assert seen[-1][0] == seen[-1][1]
+    assert np.array_equal(out[:], nlridge.denoise(image, **GIVEN))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npy", "out.zarr"]
+
+
+def kept(folder):
+    """Files of bands that are whole."""
+    work = folder / ".out.zarr.part"
+    return [path for path in work.glob("*/0/*-*/*") if not path.name.startswith(".")]
+
+
+def test_other_settings_start_anew(tmp_path):
+    class Stopped(Exception):
+        pass
+
+    def stop(done, total):
+        if done == 6:
+            raise Stopped
+
+    image, out = noisy(157, 140), tmp_path / "out.npy"
+    with pytest.raises(Stopped):
+        nlridge.denoise(image, **GIVEN, out=out, tile=64, progress=stop)
+    other = nlridge.denoise(image, 30, data_range=255, out=out, tile=64)
+    assert np.array_equal(other[:], nlridge.denoise(image, 30, data_range=255))
+
+
+def test_two_runs_do_not_write_the_same(tmp_path):
+    image, out = noisy(100, 90), tmp_path / "out.npy"
+
+    def again(done, total):
+        if done == 2:
+            with pytest.raises(FileExistsError, match="in use by another process"):
+                nlridge.denoise(image, **GIVEN, out=out, method="fast", tile=64)
+
+    nlridge.denoise(image, **GIVEN, out=out, method="fast", tile=64, progress=again)
+
+
+def test_bits_do_not_depend_on_what_was_loaded_first():
+    """Two kernels are made of the same parts; each has to use its own."""
+    program = (
+        "import sys, hashlib, numpy as np, nlridge\n"
+        "image = np.random.default_rng(0).normal(100, 20, (60, 60))\n"
+        "for method in sys.argv[1:]:\n"
+        "    found = nlridge.denoise(image, 20, method=method, data_range=255)\n"
+        "print(hashlib.sha256(found.tobytes()).hexdigest())"
+    )
+    runs = [["nl-ridge"], ["nl-bayes", "nl-ridge"]]
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program, *run], check=True, capture_output=True
+        ).stdout
+        for run in runs
+    }
+    assert len(found) == 1
+
+
+def test_nothing_of_it_is_imported_at_first():
+    program = (
+        "import sys, numpy, nlridge\n"
+        "nlridge.denoise(numpy.eye(9), 1)\n"
+        "assert not {'dask', 'zarr', 'distributed', 'nlridge.large'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# Dask.
+
+
+@pytest.mark.parametrize("method", ["fast", "standard"])
+def test_dask_arrays(method):
+    da = pytest.importorskip("dask.array")
+    image = noisy(157, 140)
+    computed = []
+    chunks = da.from_array(image, chunks=(50, 60)).map_blocks(
+        lambda x: computed.append(1) or x, dtype=image.dtype, meta=image[:0]
+    )
+    later = nlridge.denoise(chunks.astype(np.uint16), method=method, tile=64, **GIVEN)
+    assert not computed
+    assert (later.dtype, later.chunks) == (np.float32, chunks.chunks)
+    whole = nlridge.denoise(image.astype(np.uint16), method=method, **GIVEN)
+    assert np.array_equal(later.compute(), whole)
+
+
+def test_dask_arrays_of_channels_and_stacks():
+    da = pytest.importorskip("dask.array")
+    image = noisy(90, 80, 2, 3)
+    options = {"stack_axis": 0, "channel_axis": 1, "method": "fast"}
+    later = nlridge.denoise(da.from_array(image), tile=64, **options)
+    assert np.array_equal(later.compute(scheduler="synchronous"), nlridge.denoise(image, **options))
+
+
+@pytest.fixture(scope="module")
+def client():
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=2,
+            processes=True,
+            dashboard_address=":0",
+            memory_limit=None,
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def test_a_cluster_that_loses_a_worker(client, tmp_path):
+    image = noisy(230, 140)
+    source = zarr.create_array(str(tmp_path / "in.zarr"), data=image, chunks=(64, 64))
+    workers = client.run(os.getpid)
+    threads = []
+
+    def kill(done, total):
+        if done % 4 == 0:
+            threads.extend(client.run(_names_of_threads).values())
+        if done == 14:
+            os.kill(next(iter(workers.values())), signal.SIGKILL)
+
+    out = nlridge.denoise(
+        source, **GIVEN, out=tmp_path / "out.zarr", tile=64, client=client, progress=kill
+    )
+    assert np.array_equal(out[:], nlridge.denoise(image, **GIVEN))
+    assert client.run(os.getpid) != workers
+    # A worker of two threads does two bands at a time, each with one: the engine started none of its own.
+    assert threads
+    for names in threads:
+        assert sum(name.startswith("Dask-Worker-Threads") for name in names) <= 2
+        assert not any(name.startswith("nlridge") for name in names)
+
+
+def _names_of_threads():
+    return [thread.name for thread in threading.enumerate()]
+
+
+CLIENT = """
+import os, signal, sys
+import nlridge, zarr
+from distributed import Client
+
+def die(done, total):
+    if done == int(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+address, folder = sys.argv[1:3]
+nlridge.denoise(
+    zarr.open_array(folder + "/in.zarr", mode="r"), 20, data_range=255, out=folder + "/out.zarr", tile=64,
+    client=Client(address), progress=die,
+)
+"""
+
+
+@pytest.mark.parametrize("when", [9, -2])
+def test_a_cluster_that_loses_its_client(when, client, tmp_path):
+    """In the middle, or while the result is written; another client goes on."""
+    image = noisy(230, 140)
+    source = zarr.create_array(str(tmp_path / "in.zarr"), data=image, chunks=(64, 64))
+    ticks = []
+    whole = {**GIVEN, "tile": 64, "client": client, "progress": lambda *tick: ticks.append(tick)}
+    nlridge.denoise(source, **whole, out=tmp_path / "before.zarr")
+    last = ticks[-1][1] + 1
+    killed = subprocess.run(
+        [sys.executable, "-c", CLIENT, client.scheduler.address, str(tmp_path), str(when % last)],
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert not (tmp_path / "out.zarr").exists()
+    assert kept(tmp_path)
+    out = nlridge.denoise(source, **whole, out=tmp_path / "out.zarr")
+    assert np.array_equal(out[:], nlridge.denoise(image, **GIVEN))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "before.zarr",
+        "in.zarr",
+        "out.zarr",
+    ]
+
+
+def test_the_command_line_on_a_cluster(client, tmp_path, capsys):
+    image = noisy(150, 140)
+    zarr.create_array(str(tmp_path / "in.zarr"), data=image, chunks=(64, 64))
+    address = client.scheduler_info()["address"]
+    options = ["--scheduler", address, "--method", "fast", "--sigma", "20", "--tile", "64"]
+    assert (
+        main(["denoise", str(tmp_path / "in.zarr"), "-o", str(tmp_path / "out.zarr"), *options])
+        == 0
+    )
+    out = zarr.open_array(tmp_path / "out.zarr", mode="r")
+    assert np.array_equal(out[:], nlridge.denoise(image, 20, method="fast"))
+
+
+def test_what_goes_wrong_on_a_cluster_is_said(client):
+    with pytest.raises(ZeroDivisionError):
+        on_cluster(partial(_fail), [0, 1], lambda: None, client=client)
+
+
+def _fail(numbers, workers):
+    yield numbers[0] // 0
