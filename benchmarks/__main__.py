@@ -6,6 +6,7 @@ from . import (
     barbara,
     colour,
     frontier,
+    large,
     measuring,
     noise,
     quality,
@@ -27,13 +28,19 @@ MEASUREMENTS = {
     "sure": sure,
     "statements": statements,
     "tensors": tensors,
+    "large": large,
 }
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
 parser.add_argument(
     "--data", help="a folder of sets of PNG images (default: scikit-image's images)"
 )
-parser.add_argument("--only", choices=MEASUREMENTS, nargs="+", default=list(MEASUREMENTS))
+parser.add_argument(
+    "--only",
+    choices=MEASUREMENTS,
+    nargs="+",
+    default=[name for name in MEASUREMENTS if name != "large"],  # it takes long, and 15 GB of disk
+)
 measuring.add_arguments(parser)
 for measurement in MEASUREMENTS.values():
     measurement.add_arguments(parser)
