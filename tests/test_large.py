@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 import threading
+import tracemalloc
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -15,9 +15,9 @@ import pytest
 import nlridge
 from nlridge.cli import main
 from nlridge.engines import cpu
-from nlridge.large.frames import Frame, sampled
+from nlridge.large.frames import Frame, _looked_through, sampled
 from nlridge.large.later import Later
-from nlridge.large.spreading import on_cluster
+from nlridge.large.spreading import Cluster
 
 zarr = pytest.importorskip("zarr")
 
@@ -37,7 +37,9 @@ def test_tiles_are_the_same_as_the_whole_image(method, tmp_path):
     image = noisy(157, 203)
     whole = nlridge.denoise(image, method=method, **GIVEN)
     tiled = nlridge.denoise(image, method=method, out=tmp_path / "out.npy", tile=64, **GIVEN)
-    assert np.array_equal(tiled[:], whole)
+    assert np.array_equal(tiled, whole)
+    assert isinstance(tiled, np.memmap)
+    assert not tiled.flags.writeable
     assert [path.name for path in tmp_path.iterdir()] == ["out.npy"]
 
 
@@ -193,6 +195,7 @@ def test_a_tiff_file_in_colour(tmp_path):
         ({"out": "a.npy", "client": "tcp://1"}, ValueError, r"out is a.npy; expected a name that ends in .zarr, which"),
         ({"out": "a.zarr", "client": "tcp://1"}, TypeError, "image is in the memory of this process"),
         ({"client": "tcp://1"}, ValueError, "client is 'tcp://1'; expected out"),
+        ({"out": 5}, TypeError, "out is 5; expected a path"),
     ],
 )  # fmt: skip
 def test_bad_options(options, error, message, tmp_path, monkeypatch):
@@ -202,12 +205,143 @@ def test_bad_options(options, error, message, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_pixels_that_are_not_there(tmp_path):
+def test_tensors_are_in_memory(tmp_path):
+    torch = pytest.importorskip("torch")
+    for name in ("out", "client"):
+        with pytest.raises(ValueError, match=f"{name} is 'x.npy'; expected None for a tensor"):
+            nlridge.denoise(torch.ones(9, 9), 1, **{name: "x.npy"})
+
+
+@pytest.mark.parametrize("sigma", [20, None])
+def test_pixels_that_are_not_there(sigma, tmp_path):
     image = noisy(40, 50)
     image[3, 4] = np.nan
     with pytest.raises(ValueError, match="image has pixels that are NaN or infinite; expected"):
-        nlridge.denoise(image, 20, out=tmp_path / "a.npy")
+        nlridge.denoise(image, sigma, out=tmp_path / "a.npy")
+    with pytest.raises(ValueError, match="image is a masked array; expected all pixels"):
+        nlridge.denoise(np.ma.masked_invalid(image), sigma, out=tmp_path / "a.npy")
     assert not list(tmp_path.iterdir())
+
+
+def test_no_more_than_a_part_is_in_memory(tmp_path):
+    class Made:
+        shape, dtype, chunks = (8192, 1024), np.dtype(np.float32), (256, 1024)
+
+        def __getitem__(self, index):
+            rows, columns = (
+                len(range(*k.indices(n))) for k, n in zip(index, self.shape, strict=True)
+            )
+            return np.ones((rows, columns), np.float32)
+
+    tracemalloc.start()
+    means, sample = _looked_through(Frame(Made(), "YX"), with_means=True)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (means[0].size, sample.shape) == (1024 * 128, (1, 2**20))
+    assert peak < 4 * 8192 * 1024 / 2
+
+
+def test_nothing_that_is_not_a_result_is_replaced(tmp_path, capsys):
+    image = noisy(70, 80)
+    group = zarr.create_group(tmp_path / "g.zarr")
+    group.create_array("in.zarr", data=image, chunks=(64, 64))
+    (tmp_path / "other.npy").mkdir()
+    (tmp_path / "other.npy" / "letter.txt").write_text("dear")
+    for target in ("g.zarr", "g.zarr/in.zarr", "g.zarr/in.zarr/out.zarr", "other.npy"):
+        given = [str(tmp_path / "g.zarr" / "in.zarr"), "-o", str(tmp_path / target), "--overwrite"]
+        assert main(["denoise", *given, "--sigma", "20", "--json"]) == 1
+        found = capsys.readouterr()
+        assert "expected another" in found.err
+        assert json.loads(found.out)["status"] == "failed"
+    assert np.array_equal(zarr.open_array(tmp_path / "g.zarr" / "in.zarr", mode="r")[:], image)
+    assert (tmp_path / "other.npy" / "letter.txt").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["g.zarr", "other.npy"]
+
+
+def _tiff(path, pixels, **options):
+    import tifffile
+
+    with tifffile.TiffWriter(path) as file:
+        for image in pixels:
+            file.write(image, **options)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "options", "message"),
+    [
+        ([(70, 80, 4)], {"photometric": "rgb", "extrasamples": ["unassalpha"]}, "it has further samples"),
+        ([(70, 80)], {"photometric": "miniswhite"}, "it is a negative"),
+        ([(70, 80)], {"photometric": "palette", "colormap": np.zeros((3, 256), np.uint16)}, "palette"),
+        ([(70, 80), (80, 70)], {}, "it holds 2 images"),
+    ],
+)  # fmt: skip
+def test_tiff_files_that_are_more_than_an_array(shapes, options, message, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    _tiff(
+        tmp_path / "in.tif", [rng.integers(0, 255, s).astype(np.uint8) for s in shapes], **options
+    )
+    assert main(["denoise", str(tmp_path / "in.tif"), "--tile", "64"]) == 1
+    assert message in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["in.tif"]
+
+
+def test_a_tiff_file_that_was_cut_off(tmp_path, capsys):
+    _tiff(tmp_path / "in.tif", [noisy(70, 80)])
+    whole = (tmp_path / "in.tif").read_bytes()
+    (tmp_path / "in.tif").write_bytes(whole[:-1000])
+    assert main(["denoise", str(tmp_path / "in.tif"), "--tile", "64"]) == 1
+    assert "the file is damaged" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["in.tif"]
+
+
+def test_a_stack_of_a_tiff_file_by_its_axes(tmp_path):
+    import tifffile
+
+    image = (50 * noisy(70, 80, 3)).astype(np.uint16)
+    tifffile.imwrite(tmp_path / "in.tif", image, photometric="minisblack")
+    given = [str(tmp_path / "in.tif"), "--method", "fast", "--sigma", "1000", "--tile", "64"]
+    assert main(["denoise", *given]) == 0
+    apart = nlridge.denoise(image, 1000, method="fast", stack_axis=0)
+    assert np.array_equal(tifffile.imread(tmp_path / "in_denoised.tif"), np.rint(apart))
+    assert main(["denoise", *given, "--overwrite", "--channel-axis", "0"]) == 0
+    together = nlridge.denoise(image, 1000, method="fast", channel_axis=0)
+    assert np.array_equal(tifffile.imread(tmp_path / "in_denoised.tif"), np.rint(together))
+
+
+def _pyramid(path, version, *shapes):
+    axes = [{"name": name} for name in ("depth", "y", "x")]
+    scales = [{"axes": axes, "datasets": [{"path": str(k)} for k in range(len(shapes))]}]
+    about = {"multiscales": scales} if version == 2 else {"ome": {"multiscales": scales}}
+    group = zarr.create_group(path, zarr_format=version, attributes=about)
+    names = {} if version == 2 else {"dimension_names": ["depth", "y", "x"]}
+    for k, shape in enumerate(shapes):
+        group.create_array(
+            str(k), shape=shape, dtype="uint16", chunks=(1, 64, 64), fill_value=7, **names,
+            chunk_key_encoding={"name": "v2", "separator": "/"} if version == 2 else None,
+        )  # fmt: skip
+    return group
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_arrays_of_a_pyramid_are_laid_out_as_before(version, tmp_path):
+    _pyramid(tmp_path / "in.zarr", version, (2, 100, 90), (2, 50, 45))
+    given = [str(tmp_path / "in.zarr"), "-o", str(tmp_path / "out.zarr"), "--tile", "64"]
+    assert main(["denoise", *given, "--sigma", "1", "--method", "fast"]) == 0
+    before, after = (zarr.open_group(tmp_path / f"{name}.zarr", mode="r") for name in ("in", "out"))
+    for name in ("0", "1"):
+        one, other = before[name].metadata, after[name].metadata
+        assert np.array_equal(after[name][:], before[name][:])
+        if version == 2:
+            assert one.dimension_separator == other.dimension_separator == "/"
+        else:
+            assert one.dimension_names == other.dimension_names == ("depth", "y", "x")
+
+
+def test_levels_that_cannot_be_made_again(tmp_path, capsys):
+    _pyramid(tmp_path / "in.zarr", 3, (1, 200, 200), (1, 130, 130))
+    assert main(["denoise", str(tmp_path / "in.zarr"), "--tile", "64"]) == 1
+    assert "expected whole factors" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["in.zarr"]
 
 
 # A run that is stopped.
@@ -230,11 +364,11 @@ def dying(function, calls):
         return function(*arguments)
     return call
 
-def torn(frame, rows, pixels):
+def torn(frame, rows, pixels, workers):
     if rows.start:
-        write(frame, range(rows.start, rows.start + 10), pixels[:, :10])
+        write(frame, range(rows.start, rows.start + 10), pixels[:, :10], workers)
         die()
-    write(frame, rows, pixels)
+    write(frame, rows, pixels, workers)
 
 how, folder = sys.argv[1:]
 if how == "while a file is written":
@@ -276,7 +410,7 @@ def test_a_run_that_is_killed_goes_on(how, tmp_path):
 def kept(folder):
     """Files of bands that are whole."""
     work = folder / ".out.zarr.part"
-    return [path for path in work.glob("*/0/*-*/*") if not path.name.startswith(".")]
+    return [path for path in work.glob("*/0-*/*-*/*") if not path.name.startswith(".")]
 
 
 def test_other_settings_start_anew(tmp_path):
@@ -292,6 +426,23 @@ def test_other_settings_start_anew(tmp_path):
         nlridge.denoise(image, **GIVEN, out=out, tile=64, progress=stop)
     other = nlridge.denoise(image, 30, data_range=255, out=out, tile=64)
     assert np.array_equal(other[:], nlridge.denoise(image, 30, data_range=255))
+
+
+def test_a_frame_that_has_changed_is_done_again(tmp_path):
+    class Stopped(Exception):
+        pass
+
+    def stop(done, total):
+        if done == 2:
+            raise Stopped
+
+    images, out = noisy(90, 80, 3), tmp_path / "out.npy"
+    given = {**GIVEN, "method": "fast", "stack_axis": 0, "out": out, "tile": 64}
+    with pytest.raises(Stopped):
+        nlridge.denoise(images, **given, progress=stop)
+    images[1] += 10
+    found = nlridge.denoise(images, **given)
+    assert np.array_equal(found, nlridge.denoise(images, **GIVEN, method="fast", stack_axis=0))
 
 
 def test_two_runs_do_not_write_the_same(tmp_path):
@@ -349,6 +500,34 @@ def test_dask_arrays(method):
     assert (later.dtype, later.chunks) == (np.float32, chunks.chunks)
     whole = nlridge.denoise(image.astype(np.uint16), method=method, **GIVEN)
     assert np.array_equal(later.compute(), whole)
+
+
+def test_dask_arrays_of_floats_are_computed_later():
+    da = pytest.importorskip("dask.array")
+    image = noisy(150, 80)
+    image[140, 3] = np.nan
+    computed = []
+    chunks = da.from_array(image, chunks=(100, 80)).map_blocks(
+        lambda x: computed.append(1) or x, dtype=image.dtype, meta=image[:0]
+    )
+    later = nlridge.denoise(chunks, method="fast", tile=64, **GIVEN)
+    assert not computed
+    with pytest.raises(ValueError, match="image has pixels that are NaN or infinite"):
+        later.compute(scheduler="synchronous")
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        (lambda x: x, {"client": "tcp://1"}, "client is given; expected None for a Dask array"),
+        (lambda x: x, {"tile": 3}, "tile is 3; expected at least 64"),
+        (lambda x: x[x[:, 0] > 0], {}, "expected known sizes"),
+    ],
+)
+def test_dask_arrays_that_will_not_do(change, options, message):
+    da = pytest.importorskip("dask.array")
+    with pytest.raises(ValueError, match=message):
+        nlridge.denoise(change(da.from_array(noisy(70, 80))), **GIVEN, **options)
 
 
 def test_dask_arrays_of_channels_and_stacks():
@@ -445,6 +624,23 @@ def test_a_cluster_that_loses_its_client(when, client, tmp_path):
     ]
 
 
+def test_workers_that_do_not_find_the_image(client, tmp_path, monkeypatch):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    client.run(os.chdir, str(elsewhere))
+    monkeypatch.chdir(tmp_path)
+    image = noisy(70, 80)
+    zarr.create_array("in.zarr", data=image, chunks=(64, 64))
+    given = {**GIVEN, "method": "fast", "out": "out.zarr", "tile": 64, "client": client}
+    with pytest.raises(ValueError, match=r"worker .* does not find the image"):
+        nlridge.denoise(zarr.open_array("in.zarr", mode="r"), **given)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "in.zarr"]
+    out = nlridge.denoise(zarr.open_array(tmp_path / "in.zarr", mode="r"), **given)
+    assert np.array_equal(out[:], nlridge.denoise(image, **GIVEN, method="fast"))
+    with pytest.raises(TypeError, match=r"client is 5; expected a distributed\.Client"):
+        nlridge.denoise(out, **{**given, "client": 5, "out": "other.zarr"})
+
+
 def test_the_command_line_on_a_cluster(client, tmp_path, capsys):
     image = noisy(150, 140)
     zarr.create_array(str(tmp_path / "in.zarr"), data=image, chunks=(64, 64))
@@ -460,7 +656,7 @@ def test_the_command_line_on_a_cluster(client, tmp_path, capsys):
 
 def test_what_goes_wrong_on_a_cluster_is_said(client):
     with pytest.raises(ZeroDivisionError):
-        on_cluster(partial(_fail), [0, 1], lambda: None, client=client)
+        Cluster(client).carry_out(_fail, [0, 1], lambda: None)
 
 
 def _fail(numbers, workers):

@@ -15,7 +15,7 @@ from .denoising import Denoised, denoise_with_details
 from .estimating import estimate_noise
 from .files import SUFFIXES, Layer, Picture, read, stored_as, write
 
-_MARK = "_denoised"
+MARK = "_denoised"
 _SAME = {".jpeg": ".jpg", ".tiff": ".tif", ".fit": ".fits", ".fts": ".fits"}
 _FOREIGN = (".bmp", ".gif", ".heic", ".avif", ".jp2", ".jxl", ".exr", ".hdr", ".dng", ".raw", ".psd", ".pdf")  # fmt: skip
 
@@ -52,7 +52,7 @@ def sources(inputs: Sequence[str], recursive: bool, output: str | None = None) -
 
     def is_result(file: Path) -> bool:
         inside = results is not None and results.is_dir() and results in file.resolve().parents
-        return inside or _stem(file)[0].endswith(_MARK)
+        return inside or _stem(file)[0].endswith(MARK)
 
     def add_folder(folder: Path) -> None:
         inside = (
@@ -130,7 +130,7 @@ def targets(given: Sequence[Source], output: str | None, format: str | None) -> 
         stem, ending = _stem(source.path)
         name = stem + (suffix or ending)
         if output is None:
-            found.append(source.path.with_name(f"{stem}{_MARK}{suffix or ending}"))
+            found.append(source.path.with_name(f"{stem}{MARK}{suffix or ending}"))
         elif source.folder is None:
             found.append(Path(output) / name)
         else:

@@ -128,7 +128,10 @@ def _denoise_tiled(options: Namespace) -> int:
                 progress=partial(bar.to, 0),
             )
         except _FAILURES as error:
-            raise ValueError(_sentence(source, error)) from error
+            sentence = _sentence(source, error)
+            _say(options, {"status": "failed", **line, "error": sentence}, "")
+            print(f"nlridge: {sentence}", file=sys.stderr)
+            return 1
     seconds = time.perf_counter() - start
     details = {"noise": _as_json(noise), "seconds": round(seconds, 3), "method": options.method}
     _say(

@@ -20,6 +20,7 @@ from .arguments import (
     checked_positive,
     checked_progress,
     checked_strength,
+    checked_tile,
     checked_workers,
     frame_of,
     is_dask,
@@ -158,7 +159,11 @@ def denoise(
     >>> bool(np.std(blind - clean) < 4)
     True
     """
+    tile = checked_tile(tile)
     if is_tensor(image):
+        for name, value in {"out": out, "client": client}.items():
+            if value is not None:
+                raise ValueError(f"{name} is {value!r}; expected None for a tensor")
         from .tensors import denoise_tensor  # PyTorch is never imported unless it is used
 
         tensor: npt.NDArray[np.floating[Any]] = denoise_tensor(

@@ -1,19 +1,22 @@
 """A file that is cleaned tile by tile, because it is larger than memory, or on a cluster."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .arguments import Layout, checked_layout, checked_tile, checked_workers
+from .batch import MARK
 from .files import stored_as
 from .files.npy import named_axes
-from .large.denoising import carrying_out, checked_out, deciding
+from .files.tiff import axes_of_plain
+from .large.denoising import checked_out, deciding, workforce_of
 from .large.running import run
-from .large.stores import SUFFIXES, Plan, opened
+from .large.stores import Plan, opened
 from .noise import Noise
+from .ticking import ticking
 
 TILE = 2048
 
@@ -40,11 +43,17 @@ def clean_tiled(
     progress: Callable[[float], None],
 ) -> Noise:
     """Clean a file into a new one of the same type of pixels; gives the noise (of the first frame)."""
-    if target.resolve() == source.resolve():
-        raise ValueError(f"output is {target}, which is the input; expected another name")
+    ends = {source.resolve(), target.resolve()}
+    if len(ends) == 1 or any(end in other.parents for end in ends for other in ends):
+        raise ValueError(f"output is {target}, which is the input or in it, or has it in it; expected another place")  # fmt: skip
+    if target.exists() and not overwrite:
+        raise FileExistsError(f"{target} exists; use --overwrite or --skip-existing")
     place = checked_out(target, scheduler, overwrite=overwrite)
-    found = opened(source)
-    named = found.axes or named_axes(found.array.shape, axes)
+    if source.suffix.lower() in (".tif", ".tiff") and source.exists():
+        axes = axes_of_plain(source, axes)
+    found = opened(source.absolute())
+    named = axes if axes and found.group is None else found.axes
+    named = named_axes(found.array.shape, named)
     layout = _layout(found.array, named)
     decide = deciding(layout, sigma, None, strength, method, kind=noise)
     side = checked_tile(TILE if tile is None else tile)
@@ -52,32 +61,16 @@ def clean_tiled(
     if found.group is not None and place.suffix.lower() != ".zarr":
         raise ValueError(f"output is {target}; expected a name that ends in .zarr, as the input")
 
-    @contextmanager
-    def ticking(total: int, unit: str) -> Iterator[Callable[[], None]]:
-        done = 0
-
-        def tick() -> None:
-            nonlocal done
-            done += 1
-            progress(done / total)
-
-        yield tick
-
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with carrying_out(scheduler, checked_workers(workers), found.array) as carry_out:
-        return run(found.array, place, plan, decide, carry_out, ticking, stored_as).noise
+    shares = partial(ticking, lambda done, total: progress(done / total))
+    with workforce_of(scheduler, checked_workers(workers), found.array) as workforce:
+        return run(found.array, place, plan, decide, workforce, shares, stored_as).noise
 
 
 def target_of(source: Path, output: str | None) -> Path:
     """Where the result goes: beside the input unless it is named."""
     if output is None:
-        return source.with_name(f"{source.stem}_denoised{source.suffix}")
-    path = Path(output)
-    if path.suffix.lower() not in SUFFIXES:
-        raise ValueError(
-            f"output is {output}; expected a name that ends in {', '.join(SUFFIXES)} to work tile by tile"
-        )
-    return path
+        return source.with_name(f"{source.stem.removesuffix('.ome')}{MARK}{source.suffix}")
+    return Path(output)
 
 
 def _layout(array: Any, axes: str) -> Layout:

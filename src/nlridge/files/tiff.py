@@ -90,6 +90,22 @@ def read(path: Path, axes: str | None) -> Picture:
     )
 
 
+def axes_of_plain(path: Path, axes: str | None) -> str:
+    """The axes of a file that is nothing but an array of gray values or colours; others are refused."""
+    with tifffile.TiffFile(path) as file:
+        if len(file.series) != 1:
+            raise ValueError(f"it holds {len(file.series)} images of several kinds; expected one")
+        series, first = file.series[0], file.pages.first
+        _refuse_cut_off(file)
+        _refuse(file, series)
+        if first.photometric == tifffile.PHOTOMETRIC.MINISWHITE:
+            raise ValueError("it is a negative; expected black to be the least value")
+        if first.extrasamples:
+            raise ValueError("it has further samples, such as transparency; expected colours alone")
+        names = series.axes.replace("C", "Z") if "S" in series.axes else series.axes
+        return _named(names.replace("S", "C"), axes)
+
+
 def write(path: Path, picture: Picture, name: Path) -> None:
     if picture.format != "tiff":
         _write_new(path, picture)

@@ -2,7 +2,8 @@
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,9 +36,34 @@ def whole(path: Path) -> Iterator[BinaryIO]:
         partial.unlink(missing_ok=True)
 
 
+def one_behind(parts: Iterable[tuple[int, Callable[[], object]]]) -> Iterator[int]:
+    """The numbers of parts, each when its function has been called: while the next part is computed.
+
+    That function waits for the disk.
+    """
+    with ThreadPoolExecutor(1, "nlridge-disk") as pool:
+        before: list[tuple[int, Future[object]]] = []
+        for number, finish in parts:
+            yield from _waited_for(before)
+            before = [(number, pool.submit(finish))]
+        yield from _waited_for(before)
+
+
+def _waited_for(parts: list[tuple[int, Future[object]]]) -> Iterator[int]:
+    for number, future in parts:
+        future.result()
+        yield number
+
+
 def bands_of(height: int, band: int) -> list[range]:
     """The rows of each band."""
-    return [range(top, min(top + band, height)) for top in range(0, height, band)]
+    return list(in_turn(range(height), band))
+
+
+def in_turn(rows: range, count: int) -> Iterator[range]:
+    """All rows, some at a time."""
+    for top in range(rows.start, rows.stop, count):
+        yield range(top, min(top + count, rows.stop))
 
 
 @dataclass(frozen=True)

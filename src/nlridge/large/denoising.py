@@ -18,15 +18,14 @@ from ..arguments import (
     checked_noise,
     checked_positive,
     checked_strength,
-    checked_tile,
     is_dask,
 )
 from ..job import Job, float_type
 from ..noise import Noise
 from .frames import Frame, decided
 from .running import run
-from .spreading import CarryOut, here, on_cluster
-from .stores import SUFFIXES, Opened, Plan, opened
+from .spreading import Cluster, Here, Workforce
+from .stores import SUFFIXES, Opened, Plan, is_zarr, readable
 
 _PATIENCE = 20  # seconds until a scheduler answers
 
@@ -48,12 +47,23 @@ def denoise_large(
     client: Any,
 ) -> Any:
     """See `denoise`."""
+    if isinstance(getattr(image, "_meta", image), np.ma.MaskedArray):
+        raise ValueError(
+            "image is a masked array; expected all pixels of an image that is not held in memory"
+        )
     if not all(hasattr(image, name) for name in ("shape", "dtype", "__getitem__")):
         image = np.asarray(image)
+    if is_dask(image) and np.isnan(image.shape).any():
+        raise ValueError(
+            f"image has shape {image.shape}; expected known sizes: image.compute_chunk_sizes()"
+        )
     layout = checked_layout(tuple(image.shape), np.dtype(image.dtype), stack_axis, channel_axis)
-    tile = checked_tile(tile)
     decide = deciding(layout, sigma, noise, strength, method, mask, data_range)
     if out is None:
+        if client is not None:
+            raise ValueError(
+                "client is given; expected None for a Dask array, which is computed by whoever computes it"
+            )
         from .graph import denoised_later
 
         return denoised_later(image, layout, decide, tile)
@@ -63,9 +73,9 @@ def denoise_large(
         )
     place = checked_out(out, client)
     plan = Plan(layout.shape, float_type(np.dtype(image.dtype)), layout.axes, tile, Opened(image))
-    with carrying_out(client, workers, image) as carry_out:
-        run(image, place, plan, decide, carry_out, ticking, as_floats)
-    return opened(place).array
+    with workforce_of(client, workers, image) as workforce:
+        run(image, place, plan, decide, workforce, ticking, as_floats)
+    return readable(place)
 
 
 def deciding(
@@ -107,25 +117,34 @@ def deciding(
 
 
 def checked_out(out: str | PathLike[str], client: Any, *, overwrite: bool = False) -> Path:
-    place = Path(out)
+    try:
+        place = Path(out).absolute()
+    except TypeError:
+        raise TypeError(f"out is {out!r}; expected a path") from None
     if place.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"out is {place}; expected a name that ends in {', '.join(SUFFIXES)}")
+        raise ValueError(f"out is {out}; expected a name that ends in {', '.join(SUFFIXES)}")
     if client is not None and place.suffix.lower() != ".zarr":
         raise ValueError(
-            f"out is {place}; expected a name that ends in .zarr, which workers of a cluster can write to "
+            f"out is {out}; expected a name that ends in .zarr, which workers of a cluster can write to "
             "side by side"
         )
     if place.exists() and not overwrite:
-        raise FileExistsError(f"{place} exists; expected a new name")
+        raise FileExistsError(f"out is {out}, which exists; expected a new name")
+    if place.is_dir() and not is_zarr(place):
+        raise FileExistsError(f"out is {out}, which is a folder and no Zarr; expected another name")
     return place
 
 
 @contextmanager
-def carrying_out(client: Any, workers: int, image: Any) -> Iterator[CarryOut]:
+def workforce_of(client: Any, workers: int, image: Any) -> Iterator[Workforce]:
     """Who does the work; a client is closed if it was made for it."""
     if client is None:
-        yield partial(here, workers=workers)
+        yield Here(workers)
         return
+    if not isinstance(client, str) and not hasattr(client, "scheduler_info"):
+        raise TypeError(
+            f"client is {client!r}; expected a distributed.Client, or the address of a scheduler"
+        )
     if isinstance(image, np.ndarray):
         raise TypeError(
             "image is in the memory of this process, where workers of a cluster cannot read it; expected a "
@@ -136,10 +155,16 @@ def carrying_out(client: Any, workers: int, image: Any) -> Iterator[CarryOut]:
             from distributed import Client
         except ImportError:
             raise ImportError("a cluster needs Dask: pip install nlridge[dask]") from None
-        with Client(client, timeout=_PATIENCE) as connected:
-            yield partial(on_cluster, client=connected)
+        try:
+            connected = Client(client, timeout=_PATIENCE)
+        except (OSError, ValueError) as error:
+            raise ConnectionError(
+                f"client is {client!r}; expected the address of a scheduler that answers: {error}"
+            ) from None
+        with connected:
+            yield Cluster(connected)
     else:
-        yield partial(on_cluster, client=client)
+        yield Cluster(client)
 
 
 def as_floats(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:

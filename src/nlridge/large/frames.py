@@ -1,17 +1,19 @@
 """The frames of an array on disk, and what concerns the whole of one, found out before the work starts."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..engines.pool import in_order
 from ..job import Job, block_means, block_of, ends_of, settled
 from ..levels import trusted
 from ..noise import Noise
 from ..noise.estimation import noise_of
 from ..recipes import Recipe
+from .bands import in_turn
 
 Pixels = npt.NDArray[Any]
 
@@ -46,22 +48,30 @@ class Frame:
     def read(self, rows: range, columns: range | None = None) -> Pixels:
         """Some rows, as (channels, rows, columns)."""
         columns = columns or range(self.shape[2])
-        found = np.asarray(self.array[self._index(rows, columns)])
+        try:
+            found = np.asarray(self.array[self._index(rows, columns)])
+        except (ValueError, TypeError, OSError, MemoryError):
+            raise
+        except Exception as error:  # stores have exceptions of their own for what is damaged
+            raise OSError(f"image cannot be read: {error}") from error
         pixels: Pixels = found.transpose(self._order).reshape(-1, len(rows), len(columns))
         return pixels
 
-    def write(self, rows: range, pixels: Pixels) -> None:
+    def write(self, rows: range, pixels: Pixels, workers: int) -> None:
         """Some rows, likewise; chunk by chunk, since a store copies what it is given at once."""
         width = self.shape[2]
         chunks = getattr(self.array, "chunks", None)
         side = chunks[self.axes.index("X")] if chunks else width
         ones = [1] * (len(self.axes) - 2 - ("C" in self.axes))
         channels = [len(pixels)] if "C" in self.axes else []
-        for left in range(0, width, side):
-            columns = range(left, min(left + side, width))
+
+        def write(columns: range) -> None:
             part = pixels[..., columns.start : columns.stop]
             ordered = part.reshape(*ones, *channels, *part.shape[1:])
             self.array[self._index(rows, columns)] = ordered.transpose(np.argsort(self._order))
+
+        for _ in in_order(write, in_turn(range(width), side), workers):
+            pass
 
     @property
     def _order(self) -> list[int]:
@@ -80,11 +90,16 @@ class Frame:
         return tuple(found)
 
     @property
+    def is_computed(self) -> bool:
+        """Whether pixels are computed when they are asked for, so that nothing should be asked for twice."""
+        return getattr(self.array, "is_computed", False)
+
+    @property
     def rows_at_once(self) -> int:
         """How many rows are read together: those of a chunk, if there are chunks."""
         chunks = getattr(self.array, "chunks", None)
         found = chunks[self.axes.index("Y")] if chunks else 0
-        return int(found) if 64 <= found <= 1024 else 512
+        return int(found) if self.is_computed or 64 <= found <= 1024 else 512
 
 
 def frames_of(array: Any, axes: str) -> list[Frame]:
@@ -108,14 +123,17 @@ def decided(
     noise, if it is not given, is that of a sample: 16 parts of 512 x 512 pixels, or all of a smaller image.
     """
     if noise is None:
-        noise = noise_of(*sampled(frame), kind)
+        pixels, missing = sampled(frame)
+        noise = noise_of(expect_finite(pixels), missing, kind)
     gone = np.zeros(frame.shape[0], bool)
     ends = [(noise.black_level, noise.black_level + (data_range or 0.0))]
     sample = np.zeros((len(gone), 1))
     known = data_range is not None
     if frame.dtype == np.uint8 and not known:
         ends, known = [(0.0, 255.0)], True
-    if frame.dtype.kind == "f" or len(gone) > 1 or not known:
+    # Those that are computed are looked at when they are.
+    to_be_looked_at = frame.dtype.kind == "f" and not frame.is_computed
+    if to_be_looked_at or len(gone) > 1 or not known:
         means, sample = _looked_through(frame, with_means=not known)
         ends = ends if known else [ends_of(some) for some in means]
     return settled(
@@ -138,26 +156,24 @@ def _looked_through(frame: Frame, with_means: bool) -> tuple[Sequence[Pixels], P
     step = -(-height * width // 2**20)
     means: list[list[Pixels]] = [[] for _ in range(channels)]
     sample: list[Pixels] = []
-    for rows in _in_turn(height, frame.rows_at_once, block[0]):
-        pixels = frame.read(rows)
-        if pixels.dtype.kind == "f" and not np.isfinite(pixels).all():
-            raise ValueError(
-                "image has pixels that are NaN or infinite; expected finite ones in an image that is "
-                "not held in memory"
-            )
+    at_once = -(-frame.rows_at_once // block[0]) * block[0]
+    for rows in in_turn(range(height), at_once):
+        pixels = expect_finite(frame.read(rows))
         if with_means:
             for channel, found in zip(pixels, means, strict=True):
                 found.append(block_means(channel, block).ravel())
         first = -(rows.start * width) % step
-        sample.append(pixels.reshape(channels, -1)[:, first::step])
+        sample.append(pixels.reshape(channels, -1)[:, first::step].copy())  # and not all of it
     return [np.concatenate(some or [np.empty(0)]) for some in means], np.concatenate(sample, axis=1)
 
 
-def _in_turn(height: int, at_once: int, multiple: int) -> Iterator[range]:
-    """All rows, some at a time, in multiples of the height of a block."""
-    at_once = -(-at_once // multiple) * multiple
-    for top in range(0, height, at_once):
-        yield range(top, min(top + at_once, height))
+def expect_finite(pixels: Pixels) -> Pixels:
+    """The same pixels, if all of them are there."""
+    if pixels.dtype.kind == "f" and not np.isfinite(pixels).all():
+        raise ValueError(
+            "image has pixels that are NaN or infinite; expected finite ones in an image that is not held in memory"
+        )
+    return pixels
 
 
 def sampled(frame: Frame) -> tuple[Pixels, npt.NDArray[np.bool_] | None]:

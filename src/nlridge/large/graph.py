@@ -21,7 +21,7 @@ from ..job import Job, float_type
 from ..recipes import Step
 from ..rounds import Partly
 from .bands import bands_of
-from .frames import Frame, frames_of
+from .frames import Frame, expect_finite, frames_of
 from .later import Image, part
 from .portable import portable, without_recipe
 from .scales import around, coarser_part, fine_rows, halved, with_coarse_part
@@ -32,6 +32,11 @@ class _Computed:
     """A Dask array of which slices are computed at once: what concerns the whole image is found out so."""
 
     array: Any
+    is_computed = True
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        return tuple(map(max, self.array.chunks))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -269,7 +274,7 @@ def _item(given: tuple[int], several: Sequence[Image]) -> Image:
 
 def _noisy(given: tuple[Job], pixels: npt.NDArray[Any]) -> Image:
     (job,) = given
-    return job.planes[0].of(replace(job, pixels=pixels).noisy(None))
+    return job.planes[0].of(replace(job, pixels=expect_finite(pixels)).noisy(None))
 
 
 def _finished(given: tuple[Job], pixels: npt.NDArray[Any], *images: Image) -> Any:

@@ -16,15 +16,16 @@ import numpy.typing as npt
 
 from .. import __version__
 from ..channels import Planes
+from ..engines.pool import in_order
 from ..framework import denoised
 from ..job import Job
 from ..recipes import Recipe
-from .bands import bands_of, whole
+from .bands import bands_of, in_turn, one_behind, whole
 from .frames import Frame, frames_of, sampled
-from .later import Later
+from .later import Image, Later
 from .portable import without_recipe
 from .scales import within
-from .spreading import CarryOut
+from .spreading import Workforce
 from .stages import Rehearsal, Stages, Strips
 from .stores import Plan, made, with_levels
 
@@ -39,34 +40,34 @@ def run(
     out: Path,
     plan: Plan,
     decide: Callable[[Frame], Job],
-    carry_out: CarryOut,
+    workforce: Workforce,
     ticking: Callable[[int, str], Any],
     store: Store,
 ) -> Job:
     """Clean all frames of an array into a new one, which has its name when all of it is there.
 
     What is done so far stays in a folder beside it, from which a run that was stopped goes on, if neither the
-    image nor what is to be done with it has changed.  `ticking` is a context that gives a function, to be called a
-    number of times.  Gives what was done with the first frame.
+    image nor what is to be done with it has changed: frame by frame.  `ticking` is a context that gives a function,
+    to be called a number of times.  Gives what was done with the first frame.
     """
     frames = frames_of(array, plan.axes)
     first = decide(frames[0])
     with _claimed(out.with_name(f".{out.name}.part")) as claimed:
-        folder = _kept_of(claimed, _fingerprint(frames[0], first, plan))
+        _expect_in_common(workforce, frames[0], claimed)
+        folder = _kept_of(claimed, plan)
         result = folder / "result"
         target = made(result, out.suffix.lower(), plan)
         several = len(frames) > 1
         total = len(frames) if several else _bands(first, plan.tile)
         with ticking(total, "image" if several else "band") as tick:
             for k, frame in enumerate(frames):
-                done = folder / f"{k}-done"
+                job = first if k == 0 else decide(frame)
+                work = folder / f"{k}-{_fingerprint(frame, job)}"
+                done = work.with_name(f"{work.name}-done")
                 if not done.exists():
-                    job = first if k == 0 else decide(frame)
-                    to = replace(frame, array=target)
-                    work = folder / str(k)
                     work.mkdir(exist_ok=True)
-                    stages = Stages(work, plan.tile, carry_out, _silent if several else tick)
-                    _denoise(job, frame, to, stages, store)
+                    stages = Stages(work, plan.tile, workforce, _silent if several else tick)
+                    _denoise(job, frame, replace(frame, array=target), stages, store)
                     done.touch()
                     shutil.rmtree(work)
                 if several:
@@ -89,7 +90,7 @@ def _denoise(job: Job, frame: Frame, to: Frame, stages: Stages, store: Store) ->
     for _ in range(len(bands) - len(missing)):
         stages.tick()
     work = partial(_write, without_recipe(job), frame, to, images, bands, written, store)
-    stages.carry_out(work, missing, stages.tick)
+    stages.workforce.carry_out(work, missing, stages.tick)
 
 
 def _stages_of(job: Job, frame: Frame, stages: Stages) -> Iterator[Iterator[Later]]:
@@ -122,13 +123,11 @@ def _bands(job: Job, band: int) -> int:
 def _noisy(job: Job, frame: Frame, rows: range, workers: int) -> Strips:
     """The planes of the stabilised and scaled image."""
     planes: Planes = job.planes[0]
-    for some in _in_turn(rows, frame.rows_at_once):
-        yield some, planes.of(replace(job, pixels=frame.read(some)).noisy(None))
 
+    def noisy(some: range) -> tuple[range, Image]:
+        return some, planes.of(replace(job, pixels=frame.read(some)).noisy(None))
 
-def _in_turn(rows: range, count: int) -> Iterator[range]:
-    for top in range(rows.start, rows.stop, count):
-        yield range(top, min(top + count, rows.stop))
+    return in_order(noisy, in_turn(rows, frame.rows_at_once), workers)
 
 
 def _write(
@@ -143,22 +142,34 @@ def _write(
     workers: int,
 ) -> Iterator[int]:
     """Finish bands, and write each in one go: whole tiles.  A mark says that it is on the disk."""
-    channels, _, width = frame.shape
-    for k in numbers:
-        rows = bands[k]
-        found = np.empty((channels, len(rows), width), to.dtype)
-        for some in _in_turn(rows, frame.rows_at_once):
-            pixels = frame.read(some)
-            for there in _in_turn(some, _AT_ONCE):
-                part = replace(job, pixels=pixels[:, within(there, some)])
-                planes = [image[:, there.start : there.stop] for image in images]
-                found[:, within(there, rows)] = store(part.finished(planes), to.dtype)
-        to.write(rows, found)
-        if hasattr(os, "sync"):  # not on Windows; a store of many files knows no other way
-            os.sync()
-        with whole(written[k]):
-            pass
-        yield k
+
+    def finished(some: range) -> tuple[range, npt.NDArray[Any]]:
+        pixels = frame.read(some)
+        found = np.empty(pixels.shape, to.dtype)
+        for there in in_turn(some, _AT_ONCE):
+            part = replace(job, pixels=pixels[:, within(there, some)])
+            planes = [image[:, there.start : there.stop] for image in images]
+            found[:, within(there, some)] = store(part.finished(planes), to.dtype)
+        return some, found
+
+    def write() -> Iterator[tuple[int, Callable[[], None]]]:
+        for k in numbers:
+            rows = bands[k]
+            found = np.empty((frame.shape[0], len(rows), frame.shape[2]), to.dtype)
+            for some, part in in_order(finished, in_turn(rows, frame.rows_at_once), workers):
+                found[:, within(some, rows)] = part
+            to.write(rows, found, workers)
+            yield k, partial(_mark, written[k])
+
+    return one_behind(write())
+
+
+def _mark(path: Path) -> None:
+    """What was written before is on the disk."""
+    if hasattr(os, "sync"):  # not on Windows; a store of many files knows no other way
+        os.sync()
+    with whole(path):
+        pass
 
 
 def _replace(result: Path, out: Path) -> None:
@@ -182,16 +193,44 @@ def _claimed(folder: Path) -> Iterator[Path]:
             pass
         except OSError:
             raise FileExistsError(f"{folder} is in use by another process") from None
-        yield folder
+        try:
+            yield folder
+        except BaseException:
+            if [path.name for path in folder.iterdir()] == ["claim"]:  # nothing has been done
+                shutil.rmtree(folder)
+            raise
     shutil.rmtree(folder)
 
 
-def _kept_of(claimed: Path, fingerprint: str) -> Path:
-    """The folder of what runs of the same image and settings have done; what others have left is removed.
+def _expect_in_common(workforce: Workforce, frame: Frame, folder: Path) -> None:
+    """Workers have to find the image and the folder where this process has them."""
+    for who, answer in workforce.ask(_found, frame, folder / "claim").items():
+        if answer != _found(frame, folder / "claim"):
+            raise ValueError(
+                f"the worker {who} does not find the image or {folder}; expected absolute paths on a file "
+                "system that it has in common with this process"
+            )
+
+
+def _found(frame: Frame, file: Path) -> tuple[str, bool]:
+    """Some of the pixels, and whether a file is there."""
+    try:
+        return _digest(frame), file.exists()
+    except Exception as error:
+        return str(error), False
+
+
+def _digest(frame: Frame) -> str:
+    return hashlib.sha256(sampled(frame)[0].tobytes()).hexdigest()
+
+
+def _kept_of(claimed: Path, plan: Plan) -> Path:
+    """The folder of what runs to the same kind of result have done; what others have left is removed.
 
     Each has its own: a worker that still does what a run was stopped in does not disturb another.
     """
-    mine = claimed / fingerprint
+    about = [__version__, plan.shape, str(plan.dtype), plan.axes, plan.tile]
+    mine = claimed / _short(about)
     for path in claimed.iterdir():
         # Without a result, that has its name already: a run was stopped while it tidied up.
         if path.is_dir() and (path != mine or not (path / "result").exists()):
@@ -200,33 +239,36 @@ def _kept_of(claimed: Path, fingerprint: str) -> Path:
     return mine
 
 
-def _fingerprint(frame: Frame, job: Job, plan: Plan) -> str:
+def _short(about: Any) -> str:
+    return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
+
+
+def _fingerprint(frame: Frame, job: Job) -> str:
     """Of what has to be the same for a run to go on: the image, by a sample of its pixels, and all settings."""
-    pixels, _ = sampled(frame)
     matrices = [[*planes.channels, *planes.matrix.ravel().tolist()] for planes in job.planes]
-    settings = {
-        "version": __version__,
-        "image": [
-            str(frame.dtype),
-            list(plan.shape),
-            plan.axes,
-            hashlib.sha256(pixels.tobytes()).hexdigest(),
-        ],
-        "result": [str(plan.dtype), plan.tile],
-        "noise": [repr(job.noise), job.levels.typical.tolist(), job.strength],
-        "recipe": _words(job.recipe),
-        "planes": matrices,
-    }
-    return hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:16]
+    noise = [repr(job.noise), job.levels.typical.tolist(), job.strength]
+    return _short([str(frame.dtype), _digest(frame), noise, _words(job.recipe), matrices])
 
 
 def _words(recipe: Recipe) -> list[Any]:
     """A recipe, without the names that functions have in this process alone."""
     family = recipe.family
     estimators = [e for e in (family.pilot, family.refine) if e is not None]
-    parameters = [np.asarray(e.parameters(64, 16)).tolist() for e in estimators]
+    parameters = [
+        [_word(e.formula), _word(e.kernel), np.asarray(e.parameters(64, 16)).tolist()]
+        for e in estimators
+    ]
     coarse = recipe.coarse
     return [
         [family.name, parameters, repr(recipe.first), repr(recipe.second), repr(recipe.rounds)],
         [] if coarse is None else [coarse.pilot_level, coarse.result_level, _words(coarse.recipe)],
     ]
+
+
+def _word(function: Any) -> list[str]:
+    """A function by what it does, as far as that can be seen."""
+    if isinstance(function, partial):
+        return [*_word(function.func), repr(function.args), repr(function.keywords)]
+    function = getattr(function, "py_func", function)  # of a kernel
+    code = getattr(function, "__code__", None)
+    return [] if code is None else [code.co_name, code.co_code.hex(), repr(code.co_names)]

@@ -21,11 +21,11 @@ from ..engines.pool import in_order
 from ..families import Estimator
 from ..recipes import Step
 from ..rounds import Partly
-from .bands import Bands, Groups, bands_of, whole
+from .bands import Bands, Groups, bands_of, in_turn, one_behind, whole
 from .later import Image, Later
 from .portable import portable
 from .scales import around, coarser_part, fine_rows, halved, with_coarse_part
-from .spreading import CarryOut
+from .spreading import Here, Workforce
 
 Strips: TypeAlias = Iterator[tuple[Any, ...]]
 """Rows, as a range, and those rows of one or several images."""
@@ -42,9 +42,9 @@ class Stages:
     """
 
     def __init__(
-        self, folder: Path, band: int, carry_out: CarryOut, tick: Callable[[], None]
+        self, folder: Path, band: int, workforce: Workforce, tick: Callable[[], None]
     ) -> None:
-        self.folder, self.band, self.carry_out, self.tick = folder, band, carry_out, tick
+        self.folder, self.band, self.workforce, self.tick = folder, band, workforce, tick
         self.count = 0
         self.alive: list[tuple[Path, weakref.ref[Any]]] = []
 
@@ -124,7 +124,7 @@ class Stages:
             missing = [k for k in numbers if not all(image.path(k).exists() for image in images)]
         for _ in range(len(numbers) - len(missing)):
             self.tick()
-        self.carry_out(partial(keep, compute, images), missing, self.tick)
+        self.workforce.carry_out(partial(keep, compute, images), missing, self.tick)
         done.touch()
         for folder, something in self.alive:
             if something() is None:  # nobody will ask for it, now that this stage is done
@@ -138,7 +138,7 @@ class Rehearsal(Stages):
     """Stages that only count the bands that there will be."""
 
     def __init__(self, band: int) -> None:
-        super().__init__(Path(), band, lambda work, numbers, tick: None, lambda: None)
+        super().__init__(Path(), band, Here(1), lambda: None)
         self.bands = 0
 
     def kept(self, compute: Compute, shape: tuple[int, int, int], count: int = 1) -> list[Later]:
@@ -153,6 +153,13 @@ def keep(
     compute: Compute, images: Sequence[Bands], numbers: list[int], workers: int
 ) -> Iterator[int]:
     """Compute bands that follow each other and write them; gives the number of each when it is whole."""
+    return one_behind(_written(compute, images, numbers, workers))
+
+
+def _written(
+    compute: Compute, images: Sequence[Bands], numbers: list[int], workers: int
+) -> Iterator[tuple[int, Callable[[], None]]]:
+    """Each band, and what makes its files whole."""
     band, height = images[0].band, images[0].shape[1]
     strips = compute(range(numbers[0] * band, min((numbers[-1] + 1) * band, height)), workers)
     parts = _split(strips, band)
@@ -166,7 +173,7 @@ def keep(
                 for file, strip in zip(files, found, strict=False):
                     file.write(np.ascontiguousarray(strip.transpose(1, 0, 2)).data)
                 done = rows.stop
-        yield k
+            yield k, stack.pop_all().close
 
 
 def _split(strips: Strips, band: int) -> Strips:
@@ -235,7 +242,5 @@ def _with_coarse_rows(
 
 def mapped(rows: range, workers: int, function: Callable[[range], tuple[range, Image]]) -> Strips:
     """function(rows) of some rows at a time."""
-    some = [
-        range(top, min(top + _AT_ONCE, rows.stop)) for top in range(rows.start, rows.stop, _AT_ONCE)
-    ]
-    return in_order(function, some, min(workers, 2))  # more would be too many in memory
+    # More threads would have too much in memory.
+    return in_order(function, in_turn(rows, _AT_ONCE), min(workers, 2))

@@ -3,6 +3,7 @@
 import os
 import shutil
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,10 @@ class RawArray:
         mapped[index] = values
         mapped.flush()
 
+    def readable(self) -> "np.memmap[Any, Any]":
+        """As NumPy has it."""
+        return self._mapped("r")
+
     def _mapped(self, mode: Any) -> "np.memmap[Any, Any]":
         return np.memmap(self.path, self.dtype, mode, self.offset, self.shape)
 
@@ -78,6 +83,17 @@ def opened(path: Path) -> Opened:
     return opened_as(path, suffix)
 
 
+def readable(path: Path) -> Any:
+    """Likewise, as others know it: a Zarr array, or a memory map that cannot be written to."""
+    found = opened(path).array
+    return found.readable() if isinstance(found, RawArray) else found
+
+
+def is_zarr(path: Path) -> bool:
+    """Whether a folder is an array or a group of Zarr."""
+    return any((path / name).exists() for name in ("zarr.json", ".zarray", ".zgroup"))
+
+
 def opened_as(path: Path, suffix: str) -> Opened:
     """Likewise, whatever its name."""
     return {".npy": _opened_npy, ".zarr": _opened_zarr}.get(suffix, _opened_tiff)(path)
@@ -103,12 +119,39 @@ def _opened_zarr(path: Path) -> Opened:
     if not scales:
         arrays = ", ".join(sorted(name for name, _ in found.arrays())) or "none"
         raise ValueError(
-            f"{path} is a group without multiscales; expected an array, or one of its arrays: {arrays}"
+            f"{path} is a group without multiscales; expected an array (from Python, one of its: {arrays})"
         )
     levels = tuple(str(level["path"]) for level in scales[0]["datasets"])
-    axes = scales[0].get("axes") or "tczyx"
-    names = [axis["name"] if isinstance(axis, dict) else axis for axis in axes]
-    return Opened(found[levels[0]], "".join(names).upper(), found, levels)
+    for name in levels:
+        if name not in found:
+            raise ValueError(f"{path} has no array {name}, which its multiscales name")
+    for above, name in pairwise(levels):
+        _expect_whole_factors(path, name, found[above].shape, found[name].shape)
+    names = [
+        axis["name"] if isinstance(axis, dict) else axis
+        for axis in scales[0].get("axes") or "tczyx"
+    ]
+    return Opened(found[levels[0]], _letters(names), found, levels)
+
+
+def _letters(names: list[str]) -> str:
+    """A letter for each axis: its name, or any other where that is longer."""
+    others = iter("QRSUVW")
+    return "".join(name.upper() if len(name) == 1 else next(others) for name in names)
+
+
+def _expect_whole_factors(
+    path: Path, name: str, fine: tuple[int, ...], coarse: tuple[int, ...]
+) -> None:
+    """Of the sizes of two levels, so that pixels of the one are means of those of the other."""
+    known = len(fine) == len(coarse) and all(
+        b in (a // max(round(a / b), 1), -(-a // max(round(a / b), 1)))
+        for a, b in zip(fine, coarse, strict=True)
+    )
+    if not known:
+        raise ValueError(
+            f"{path} has a level {name} of shape {coarse} below one of {fine}; expected whole factors"
+        )
 
 
 def _opened_tiff(path: Path) -> Opened:
@@ -119,6 +162,9 @@ def _opened_tiff(path: Path) -> Opened:
         axes, page = series.axes.replace("S", "C"), series.keyframe
         if page.is_contiguous and series.dataoffset is not None:
             dtype = np.dtype(file.byteorder + series.dtype.char)
+            end = series.dataoffset + dtype.itemsize * int(np.prod(series.shape))
+            if path.stat().st_size < end:
+                raise ValueError(f"{path}: the file is damaged: it ends too early")
             return Opened(RawArray(path, dtype, series.shape, series.dataoffset), axes)
         _zarr()  # is it there?
         rows = page.tile[0] if page.is_tiled else page.rowsperstrip
@@ -189,12 +235,24 @@ def _make_zarr(path: Path, plan: Plan) -> None:
         root = zarr.create_group(str(path), attributes=dict(group.attrs), **options)
         where = {"store": root.store, "name": plan.like.levels[0]}
     if known:
-        options["attributes"] = dict(like.attrs)
-        if options["zarr_format"] == 3:
-            options["dimension_names"] = like.metadata.dimension_names
+        options |= _like(like)
     sides = dict.fromkeys("YX", plan.tile) | {"C": max(plan.shape)}
     chunks = [min(sides.get(a, 1), n) for a, n in zip(plan.axes, plan.shape, strict=True)]
     zarr.create_array(shape=plan.shape, chunks=tuple(chunks), dtype=plan.dtype, **where, **options)
+
+
+def _like(array: Any) -> dict[str, Any]:
+    """What a new array has in common with another, apart from its size."""
+    options: dict[str, Any] = {"attributes": dict(array.attrs)}
+    if array.metadata.zarr_format == 3:
+        options["dimension_names"] = array.metadata.dimension_names
+        options["chunk_key_encoding"] = array.metadata.chunk_key_encoding
+    else:
+        options["chunk_key_encoding"] = {
+            "name": "v2",
+            "separator": array.metadata.dimension_separator,
+        }
+    return options
 
 
 def with_levels(path: Path, plan: Plan) -> None:
@@ -203,7 +261,7 @@ def with_levels(path: Path, plan: Plan) -> None:
         return
     zarr = _zarr()
     root = zarr.open_group(path, mode="r+")
-    for above, name in zip(plan.like.levels[:-1], plan.like.levels[1:], strict=True):
+    for above, name in pairwise(plan.like.levels):
         fine, like = root[above], plan.like.group[name]
         smaller = zarr.create_array(
             root.store,
@@ -212,8 +270,8 @@ def with_levels(path: Path, plan: Plan) -> None:
             chunks=tuple(min(n, c) for n, c in zip(like.shape, fine.chunks, strict=True)),
             dtype=plan.dtype,
             zarr_format=fine.metadata.zarr_format,
-            attributes=dict(like.attrs),
             overwrite=True,
+            **_like(like),
         )
         _shrink(fine, smaller, plan.axes)
 
