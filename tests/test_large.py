@@ -346,6 +346,8 @@ def test_levels_that_cannot_be_made_again(tmp_path, capsys):
 
 # A run that is stopped.
 
+kills = pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
+
 PROGRAM = """
 import os, sys, signal
 import numpy as np
@@ -382,6 +384,7 @@ nlridge.denoise(
 """
 
 
+@kills
 @pytest.mark.parametrize(
     "how", ["in between", "while a file is written", "while a tile is written"]
 )
@@ -554,6 +557,7 @@ def client():
         yield client
 
 
+@kills
 def test_a_cluster_that_loses_a_worker(client, tmp_path):
     image = noisy(230, 140)
     source = zarr.create_array(str(tmp_path / "in.zarr"), data=image, chunks=(64, 64))
@@ -599,6 +603,7 @@ nlridge.denoise(
 """
 
 
+@kills
 @pytest.mark.parametrize("when", [9, -2])
 def test_a_cluster_that_loses_its_client(when, client, tmp_path):
     """In the middle, or while the result is written; another client goes on."""
