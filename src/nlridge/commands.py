@@ -39,7 +39,7 @@ _PURPOSES = {
     "fast": "a preview, or thousands of images",
     "standard": "the best choice for most images",
     "best": "the highest quality, if time does not matter",
-    "nl-ridge": "NL-Ridge exactly as published",
+    "nl-ridge": "NL-Ridge as published",
     "nl-bayes": "NL-Bayes, in the same framework",
     "bm3d": "BM3D, in the same framework",
 }

@@ -57,28 +57,38 @@ def run(
         folder = _kept_of(claimed, plan)
         result = folder / "result"
         target = made(result, out.suffix.lower(), plan)
-        several = len(frames) > 1
-        total = len(frames) if several else _bands(first, plan.tile)
-        with ticking(total, "image" if several else "band") as tick:
+        bands = _bands(first, plan.tile)
+        with ticking(len(frames) * bands, "band") as tick:
             for k, frame in enumerate(frames):
                 job = first if k == 0 else decide(frame)
                 work = folder / f"{k}-{_fingerprint(frame, job)}"
                 done = work.with_name(f"{work.name}-done")
-                if not done.exists():
-                    work.mkdir(exist_ok=True)
-                    stages = Stages(work, plan.tile, workforce, _silent if several else tick)
-                    _denoise(job, frame, replace(frame, array=target), stages, store)
-                    done.touch()
-                    shutil.rmtree(work)
-                if several:
-                    tick()
+                if done.exists():
+                    _paced(tick, 1, bands)()
+                    continue
+                work.mkdir(exist_ok=True)
+                paced = _paced(tick, _bands(job, plan.tile), bands)
+                stages = Stages(work, plan.tile, workforce, paced)
+                _denoise(job, frame, replace(frame, array=target), stages, store)
+                done.touch()
+                shutil.rmtree(work)
         with_levels(result, plan)
         _replace(result, out)
     return first
 
 
-def _silent() -> None:
-    pass
+def _paced(tick: Callable[[], None], calls: int, ticks: int) -> Callable[[], None]:
+    """A function that ticks evenly, `ticks` times in all if it is called `calls` times: frames may differ in their steps."""
+    called = 0
+
+    def paced() -> None:
+        nonlocal called
+        before = called * ticks // calls
+        called += 1
+        for _ in range(called * ticks // calls - before):
+            tick()
+
+    return paced
 
 
 def _denoise(job: Job, frame: Frame, to: Frame, stages: Stages, store: Store) -> None:
@@ -204,8 +214,10 @@ def _claimed(folder: Path) -> Iterator[Path]:
 
 def _expect_in_common(workforce: Workforce, frame: Frame, folder: Path) -> None:
     """Workers have to find the image and the folder where this process has them."""
-    for who, answer in workforce.ask(_found, frame, folder / "claim").items():
-        if answer != _found(frame, folder / "claim"):
+    answers = workforce.ask(_found, frame, folder / "claim")
+    expected = _found(frame, folder / "claim") if answers else None
+    for who, answer in answers.items():
+        if answer != expected:
             raise ValueError(
                 f"the worker {who} does not find the image or {folder}; expected absolute paths on a file "
                 "system that it has in common with this process"
