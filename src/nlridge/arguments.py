@@ -228,12 +228,16 @@ def is_dask(image: Any) -> bool:
 
 
 def checked_tile(tile: Any) -> int:
+    return _checked_whole("tile", tile, 64, "a whole number")
+
+
+def _checked_whole(name: str, value: Any, least: int, expected: str) -> int:
     try:
-        number = operator.index(tile)
+        number = operator.index(value)
     except TypeError:
-        raise TypeError(f"tile is {tile!r}; expected a whole number") from None
-    if number < 64:
-        raise ValueError(f"tile is {tile}; expected at least 64")
+        raise TypeError(f"{name} is {value!r}; expected {expected}") from None
+    if number < least:
+        raise ValueError(f"{name} is {value}; expected at least {least}")
     return number
 
 
@@ -285,13 +289,7 @@ def checked_workers(workers: int | None) -> int:
         if hasattr(os, "sched_getaffinity"):
             return len(os.sched_getaffinity(0))
         return os.cpu_count() or 1
-    try:
-        number = operator.index(workers)
-    except TypeError:
-        raise TypeError(f"workers is {workers!r}; expected a whole number or None") from None
-    if number < 1:
-        raise ValueError(f"workers is {workers}; expected at least 1")
-    return number
+    return _checked_whole("workers", workers, 1, "a whole number or None")
 
 
 def checked_progress(progress: Any) -> Progress:
