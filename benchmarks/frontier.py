@@ -68,7 +68,7 @@ def _draw(seconds, quality, sigma, published, path):
 
     import nlridge
 
-    ours = [name for name in nlridge.recipe_names() if name in seconds]
+    ours = [name for name in nlridge.method_names() if name in seconds]
     figure, axes = plt.subplots(figsize=(8, 5), dpi=130)
     best, frontier = -np.inf, []
     for name in sorted(seconds, key=seconds.get):

@@ -32,7 +32,7 @@ def main(arguments=None):
     print(
         f"{_name(device)}, PyTorch {torch.__version__}: {tuple(clean.shape)}, sigma {options.sigma:g}"
     )
-    for name in nlridge.recipe_names():
+    for name in nlridge.method_names():
         module = NLRidge(name, max_memory=options.max_memory)
         _forget(device)
         seconds = []

@@ -14,16 +14,17 @@ from functools import partial
 import numpy as np
 
 import nlridge
+from nlridge.algorithm.framework import two_steps
+from nlridge.algorithm.inputs import PlaneNoise, StepInputs
+from nlridge.algorithm.passes import passes_of
 from nlridge.arguments import checked_workers
 from nlridge.engines import cpu
-from nlridge.families.bayes import bayes
-from nlridge.families.bm3d import bm3d, haar
-from nlridge.families.ridge import ridge
-from nlridge.framework import bands_of, two_steps
+from nlridge.families import BM3D, Bayes, Ridge
+from nlridge.families.bm3d import haar
 
 from .images import colour
 
-_FAMILIES = {"nl-ridge": ridge, "nl-bayes": bayes, "bm3d": partial(bm3d, group_transform=haar)}
+_FAMILIES = {"nl-ridge": Ridge, "nl-bayes": Bayes, "bm3d": partial(BM3D, group_transform=haar)}
 _SETTINGS = {
     "p1": ("first", "patch_size"),
     "m1": ("first", "group_size"),
@@ -69,11 +70,11 @@ def recipe(name, sigma):
 
 def _again(noisy, sigma, found, workers):
     """Both steps, and the second once more with its result as the pilot."""
-    run = partial(cpu.step, workers=workers, tick=lambda: None)
+    run = partial(cpu.run_pass, workers=workers, tick=lambda: None)
     scaled = (noisy / sigma)[None].astype(np.float32)
-    *_, result = two_steps(scaled, 1.0, found, run)
-    bands = bands_of(1, found.family)
-    again, _ = run(scaled, result, found.family.refine, found.second, 1.0, similar=result, bands=bands)  # fmt: skip
+    *_, result = two_steps(scaled, PlaneNoise(1.0), found, run)
+    inputs = StepInputs(scaled, guide=result, similar=result, noise=PlaneNoise(1.0))
+    again, _ = run(inputs, passes_of(found)[-1])
     return sigma * again[0]
 
 

@@ -90,7 +90,7 @@ def _map(name, images):
     print(
         f"\nPSNR where sigma is 10 on the left and 40 on the right, {name}: map, best single sigma"
     )
-    for method in nlridge.recipe_names():
+    for method in nlridge.method_names():
         found = []
         for seed, _, image in images:
             sigma = np.where(np.arange(image.shape[1]) < image.shape[1] // 2, 10.0, 40.0)

@@ -71,7 +71,7 @@ def _elsewhere(name, options):
         return []
     known = [method for method, sets in TABLE_2.items() if name in sets]
     return [
-        method for method in known if method not in (*nlridge.recipe_names(), "noisy")
+        method for method in known if method not in (*nlridge.method_names(), "noisy")
     ]  # fmt: skip
 
 

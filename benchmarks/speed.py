@@ -65,4 +65,4 @@ def methods(skip_slow):
     others = installed_others()
     if skip_slow:
         others.pop("bm3d package", None)
-    return {name: denoiser(name) for name in nlridge.recipe_names()} | others
+    return {name: denoiser(name) for name in nlridge.method_names()} | others

@@ -6,9 +6,11 @@ patches of a group overlap, so that they share noise, and they are chosen by the
 
 import numpy as np
 
-from nlridge.families import bayes, bm3d, ridge, squared_norm
+from nlridge.families import GroupNoise, bayes, bm3d, ridge
+from nlridge.families.family import squared_norm
 
 SIGMA = 25.0
+NOISE = GroupNoise(SIGMA**2)
 WINDOW = 25
 
 
@@ -35,9 +37,9 @@ def _ridge():
     return (
         (7, 18),
         lambda Y, theta: Y @ theta,
-        lambda Y, theta: ridge.sure(Y, theta, SIGMA**2),
-        lambda Y: (ridge.minimise_sure(Y, SIGMA**2),),
-        lambda X: (ridge.minimise_risk(X, SIGMA**2),),
+        lambda Y, theta: ridge.sure(Y, theta, NOISE),
+        lambda Y: (ridge.minimise_sure(Y, NOISE),),
+        lambda X: (ridge.minimise_risk(X, NOISE),),
     )
 
 
@@ -45,9 +47,9 @@ def _bayes():
     return (
         (5, 60),
         lambda Y, theta, beta: theta @ Y + beta[..., None],
-        lambda Y, theta, beta: bayes.sure(Y, theta, beta, SIGMA**2),
-        lambda Y: bayes.minimise_sure(Y, SIGMA**2),
-        lambda X: bayes.minimise_risk(X, SIGMA**2),
+        lambda Y, theta, beta: bayes.sure(Y, theta, beta, NOISE),
+        lambda Y: bayes.minimise_sure(Y, NOISE),
+        lambda X: bayes.minimise_risk(X, NOISE),
     )
 
 
@@ -57,9 +59,9 @@ def _bm3d():
     return (
         (patch, m),
         lambda Y, theta: P.T @ (theta * (P @ Y @ Q)) @ Q.T,
-        lambda Y, theta: bm3d.sure(Y, theta, SIGMA**2, P, Q),
-        lambda Y: (bm3d.keep_or_cancel(Y, SIGMA**2, P, Q, np.sqrt(2)),),
-        lambda X: (bm3d.minimise_risk(X, SIGMA**2, P, Q),),
+        lambda Y, theta: bm3d.sure(Y, theta, NOISE, P, Q),
+        lambda Y: (bm3d.keep_or_cancel(Y, NOISE, P, Q, np.sqrt(2)),),
+        lambda X: (bm3d.minimise_risk(X, NOISE, P, Q),),
     )
 
 

@@ -43,7 +43,7 @@ def run(options):
         noisy = with_noise(image, 25, seed)
         axis = colour(image)
         tensor = torch.tensor(noisy if axis is None else np.moveaxis(noisy, axis, 0))
-        for method in nlridge.recipe_names():
+        for method in nlridge.method_names():
             start = time.perf_counter()
             compiled = nlridge.denoise(noisy, 25, method=method, channel_axis=axis, data_range=255)
             middle = time.perf_counter()

@@ -7,6 +7,7 @@ NL-means averages patches with weights from their similarity.  That is f_Θ(Y) =
 """
 
 import time
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -15,25 +16,29 @@ import nlridge
 from nlridge.kernels import kernel, padded, patch_variance
 
 
-def nl_means(bandwidth=0.7):
-    """The family: a patch counts e^-1 as much where d² is (bandwidth σ)² more than the 2σ² of noise."""
-    return nlridge.Family(
-        "nl-means",
-        nlridge.Estimator(
-            formula=partial(average, bandwidth=bandwidth),
-            kernel=average_kernel,
-            parameters=lambda n, m: [bandwidth],
-        ),
-    )
+@dataclass(frozen=True)
+class NLMeans(nlridge.Family):
+    """A patch counts e^-1 as much where d² is (bandwidth σ)² more than the 2σ² of noise."""
+
+    bandwidth: float = 0.7
+    compiled: bool = True
+
+    @property
+    def pilot(self):
+        return nlridge.Estimator(
+            formula=partial(average, bandwidth=self.bandwidth),
+            kernel=average_kernel if self.compiled else None,
+            parameters=lambda n, m: [self.bandwidth],
+        )
 
 
-def average(Y, X, variance, bandwidth):
+def average(Y, X, noise, bandwidth):
     """Θ_kj ~ exp(-max(d_kj² - 2 σ², 0) / (h σ)²), where d_kj² is the mean squared difference of two patches.
 
     2 σ² is the sum of the variances of both patches, where they differ.
     """
     n = Y.shape[-2]
-    of_patches = np.mean(np.broadcast_to(variance, Y.shape), axis=-2)
+    of_patches = noise.in_patches(Y) / n
     of_both = of_patches[..., :, None] + of_patches[..., None, :]
     squares = np.sum(Y**2, axis=-2)
     distances = (squares[..., :, None] + squares[..., None, :] - 2 * Y.mT @ Y) / n
@@ -83,8 +88,7 @@ def main():
     truth = data.camera().astype(np.float32)
     sigma = 25.0
     noisy = truth + np.random.default_rng(0).normal(0, sigma, truth.shape).astype(np.float32)
-    family = nl_means()
-    plain = nlridge.Family("nl-means", nlridge.Estimator(family.pilot.formula))
+    family, plain = NLMeans(), NLMeans(compiled=False)
     methods = {
         "as a family, compiled": lambda: nlridge.denoise(
             noisy, sigma, method=nlridge.Recipe(family, SETTINGS)

@@ -1,10 +1,29 @@
 """Groups of patches, and kernels that run on them."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from nlridge import Estimator, Family
 from nlridge.engines.block import ESTIMATE
 from nlridge.kernels.compile import compiled
 from nlridge.kernels.simd import LANES
+
+
+@dataclass(frozen=True)
+class Custom(Family):
+    """A family of given estimators."""
+
+    first: Estimator
+    second: Estimator | None = None
+
+    @property
+    def pilot(self):
+        return self.first
+
+    @property
+    def refine(self):
+        return self.second
 
 
 def padded(size):

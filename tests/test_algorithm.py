@@ -16,17 +16,15 @@ from hypothesis import strategies as st
 
 import nlridge
 from nlridge import Recipe, Step, denoise, recipe
-from nlridge.families.bayes import bayes
-from nlridge.families.bm3d import bm3d
-from nlridge.families.ridge import ridge
-from nlridge.framework import steps_of
+from nlridge.algorithm.passes import all_passes
+from nlridge.families import BM3D, Bayes, Ridge
 
 STEPS = Step(5, 9, stride=3, window=11), Step(4, 14, stride=2, window=13)
-SMALL = Recipe(ridge(), *STEPS)
+SMALL = Recipe(Ridge(), *STEPS)
 FAMILIES = {
-    "ridge": (ridge(), oracle.nl_ridge),
-    "bayes": (bayes(), oracle.nl_bayes),
-    "bm3d": (bm3d(), oracle.bm3d),
+    "ridge": (Ridge(), oracle.nl_ridge),
+    "bayes": (Bayes(), oracle.nl_bayes),
+    "bm3d": (BM3D(), oracle.bm3d),
 }
 
 
@@ -64,7 +62,7 @@ def test_the_recipe_of_the_paper_against_the_oracle():
     assert np.sqrt(np.mean((result - expected) ** 2)) < 0.1
 
 
-@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("method", nlridge.method_names())
 def test_the_formulas_and_the_kernels_give_one_image(method):
     """Without its kernels a family is run by its formulas: all of the engine but the kernel is shared."""
     noisy = texture(60, 75)
@@ -82,7 +80,7 @@ def test_the_formulas_and_the_kernels_give_one_image(method):
     )
 
 
-@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("method", nlridge.method_names())
 def test_the_first_step_alone(method):
     noisy = texture(60, 75)
     chosen = recipe(method, 10)
@@ -98,10 +96,10 @@ def test_the_first_step_alone(method):
 
 def test_a_second_step_needs_a_family_that_has_one():
     with pytest.raises(ValueError, match="expected None, since the family 'ridge' has one step"):
-        replace(SMALL, family=replace(ridge(), refine=None))
+        replace(SMALL, family=replace(Ridge(), refine=None))
 
 
-@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("method", nlridge.method_names())
 @pytest.mark.parametrize(
     "shape", [(1, 1), (1, 200), (200, 1), (2, 3), (8, 8), (9, 9), (10, 300), (47, 61), (64, 130)]
 )
@@ -114,7 +112,7 @@ def test_any_size(method, shape):
         assert result.std() < 0.6 * noisy.std()
 
 
-@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("method", nlridge.method_names())
 def test_workers_make_no_difference(method):
     noisy = texture(150, 330)
     first, *others = (denoise(noisy, 10, method=method, workers=n) for n in (1, 2, 3, 7))
@@ -122,7 +120,7 @@ def test_workers_make_no_difference(method):
         np.testing.assert_array_equal(first, other)
 
 
-@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("method", nlridge.method_names())
 def test_a_far_part_of_the_image_makes_no_difference(method):
     """What a tile with a halo will rest on: grid, blocks and sums are anchored to the corner.
 
@@ -130,8 +128,8 @@ def test_a_far_part_of_the_image_makes_no_difference(method):
     """
     chosen = replace(recipe(method, 10), coarse=None)
     reach = sum(
-        step.window - 1 + step.patch_size + 8 * step.stride
-        for _, step, _ in steps_of(chosen, (1, 1))
+        step.settings.window - 1 + step.settings.patch_size + 8 * step.settings.stride
+        for _, step in all_passes(chosen, (1, 1))
     )
     noisy = texture(2 * reach + 40, 2 * reach + 60)
     whole = denoise(noisy, 10, method=chosen)
@@ -142,7 +140,7 @@ def test_a_far_part_of_the_image_makes_no_difference(method):
 @settings(max_examples=15, deadline=None)
 @given(
     exponent=st.integers(-60, 60),
-    method=st.sampled_from(nlridge.recipe_names()),
+    method=st.sampled_from(nlridge.method_names()),
     height=st.integers(8, 40),
     width=st.integers(8, 40),
 )
@@ -188,7 +186,7 @@ def test_a_constant_passes_through_ours():
     assert np.sqrt(np.mean((shifted - denoise(noisy, 10, data_range=255)) ** 2)) < 1.0
 
 
-@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("method", nlridge.method_names())
 @pytest.mark.parametrize("value", [0.0, 100.0, -3000.0, 60000.0, 1e7])
 def test_constant_images_stay_constant(method, value):
     """However bright compared with the noise; shrinkage is within the published formula."""
@@ -199,7 +197,7 @@ def test_constant_images_stay_constant(method, value):
         np.testing.assert_allclose(result, value, atol=0.1)  # of a sigma of 10
 
 
-@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("method", nlridge.method_names())
 def test_pure_noise_is_removed(method):
     noise = np.random.default_rng(1).normal(0, 20, (128, 128))
     assert denoise(noise + 100, 20, method=method, data_range=255).std() < 0.2 * 20
@@ -281,15 +279,12 @@ def test_memory_that_was_never_written_does_not_count():
     program = """
 import hashlib, numpy as np, nlridge
 from nlridge import Recipe, Step
-from nlridge.families.bayes import bayes
-from nlridge.families.bm3d import bm3d
-from nlridge.families.ridge import ridge
-from nlridge.framework import steps_of
+from nlridge.families import BM3D, Bayes, Ridge
 y, x = np.mgrid[:60, :80]
 noisy = 100 + 50 * np.sin(x / 3) + np.random.default_rng(0).normal(0, 10, x.shape)
 odd = [Recipe(family, Step(p, m, s, 21), Step(p, m + 8, s, 21))
-       for family in (ridge(), ridge(tolerance=1), bayes(), bm3d()) for p, m, s in ((8, 16, 8), (4, 32, 3), (16, 8, 5), (5, 7, 5))]
-for method in (*nlridge.recipe_names(), *odd):
+       for family in (Ridge(), Ridge(tolerance=1), Bayes(), BM3D()) for p, m, s in ((8, 16, 8), (4, 32, 3), (16, 8, 5), (5, 7, 5))]
+for method in (*nlridge.method_names(), *odd):
     image = nlridge.denoise(noisy, 10, method=method, data_range=255)
     assert np.isfinite(image).all()
     print(hashlib.sha256(image.tobytes()).hexdigest())

@@ -8,9 +8,7 @@ from skimage import data
 import nlridge
 from nlridge import Recipe, Step, denoise
 from nlridge.channels import OPPONENT, planes_of
-from nlridge.families.bayes import bayes
-from nlridge.families.bm3d import bm3d
-from nlridge.families.ridge import ridge
+from nlridge.families import BM3D, Bayes, Ridge
 
 SIGMA = 20.0
 
@@ -126,7 +124,7 @@ def oracle_in_colour(noisy, estimates, first, second, stacked):
 
 @pytest.mark.parametrize(
     ("family", "estimates"),
-    [(ridge(), oracle.nl_ridge), (bayes(), oracle.nl_bayes), (bm3d(), oracle.bm3d)],
+    [(Ridge(), oracle.nl_ridge), (Bayes(), oracle.nl_bayes), (BM3D(), oracle.bm3d)],
 )
 def test_colour_against_the_oracle(family, estimates):
     noisy = with_noise(photograph(33)[:, :28])
@@ -139,7 +137,7 @@ def test_colour_against_the_oracle(family, estimates):
     assert np.median(np.abs(result - expected)) < 0.01
 
 
-@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("method", nlridge.method_names())
 def test_colours_together_are_better_than_one_by_one(method):
     clean = photograph()
     noisy = with_noise(clean)
@@ -148,7 +146,7 @@ def test_colours_together_are_better_than_one_by_one(method):
     assert psnr(together, clean) > psnr(apart, clean) + 1.0
 
 
-@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("method", nlridge.method_names())
 def test_the_formulas_give_the_same_in_colour_and_with_a_map(method):
     from dataclasses import replace
 
@@ -214,7 +212,7 @@ def test_a_sigma_for_each_channel():
         )
 
 
-@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("method", nlridge.method_names())
 def test_workers_make_no_difference_in_colour(method):
     noisy = with_noise(data.astronaut()[:100, :330].astype(np.float32))
     first, *others = (
@@ -315,7 +313,7 @@ def two_halves(shape, low=10.0, high=40.0):
     return sigma
 
 
-@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("method", nlridge.method_names())
 def test_a_map_is_better_than_any_single_sigma(method):
     clean = photograph()[..., 1]
     sigma = two_halves(clean.shape)
@@ -327,7 +325,7 @@ def test_a_map_is_better_than_any_single_sigma(method):
     assert known > single + 0.5
 
 
-@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("method", nlridge.method_names())
 def test_a_map_that_is_the_same_everywhere_is_one_sigma(method):
     noisy = with_noise(photograph()[..., 1])
     change = np.abs(
@@ -389,7 +387,7 @@ def test_sigma_under_missing_pixels_may_be_anything(value):
 
 
 @pytest.mark.parametrize("claimed", [200.0, 1e3, 1e6, 1e30])
-@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("method", nlridge.method_names())
 def test_bad_pixels_in_a_map_are_found_anew(method, claimed):
     """As in the error maps of astronomy: a few pixels of which next to nothing is known."""
     clean = photograph()[..., 1]

@@ -129,11 +129,11 @@ def test_bash_takes_the_completion():
 
 
 def test_the_methods_of_the_command_line_are_the_recipes():
-    from nlridge import recipe_names
+    from nlridge import method_names
     from nlridge.cli import _METHODS
     from nlridge.commands import _PURPOSES
 
-    assert recipe_names() == _METHODS == tuple(_PURPOSES)
+    assert method_names() == _METHODS == tuple(_PURPOSES)
 
 
 def test_methods_are_measured(capsys):
@@ -190,14 +190,14 @@ import numpy as np, nlridge
 from nlridge.kernels.simd import LANES
 y, x = np.mgrid[:60, :80]
 noisy = 100 + 50 * np.sin(x / 3) + np.random.default_rng(0).normal(0, 10, x.shape)
-print(LANES, [float(nlridge.denoise(noisy, 10, method=m, data_range=255)[20, 30]) for m in nlridge.recipe_names()])
+print(LANES, [float(nlridge.denoise(noisy, 10, method=m, data_range=255)[20, 30]) for m in nlridge.method_names()])
 """
     done = run(["-c", program], **environment)
     lanes, values = done.stdout.split(" ", 1)
     assert lanes == ("8" if environment else "16")
-    from nlridge import denoise, recipe_names
+    from nlridge import denoise, method_names
 
     x = np.mgrid[:60, :80][1]
     noisy = 100 + 50 * np.sin(x / 3) + np.random.default_rng(0).normal(0, 10, x.shape)
-    here = [float(denoise(noisy, 10, method=m, data_range=255)[20, 30]) for m in recipe_names()]
+    here = [float(denoise(noisy, 10, method=m, data_range=255)[20, 30]) for m in method_names()]
     np.testing.assert_allclose(np.fromstring(values.strip(" []\n"), sep=","), here, atol=0.01)

@@ -96,5 +96,5 @@ def test_the_map_of_the_theory_names_what_exists():
             assert callable(getattr(module, function))
     for home, name in re.findall(r"`(ridge|bayes|bm3d|framework)\.(\w+)[`(]", page):
         if name != "py":
-            package = "nlridge" if home == "framework" else "nlridge.families"
+            package = "nlridge.algorithm" if home == "framework" else "nlridge.families"
             assert callable(getattr(import_module(f"{package}.{home}"), name))

@@ -290,7 +290,7 @@ def test_an_image_without_noise_is_left_almost_alone():
     assert psnr(denoise(clean), clean) > 45
 
 
-@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("method", nlridge.method_names())
 @pytest.mark.parametrize("sigma", [1, 0.1, 0.03, 0.01, 1e-3, 1e-6])
 def test_next_to_no_noise(method, sigma):
     """However little: the image changes by no more than a few sigma, or not at all."""
@@ -299,7 +299,7 @@ def test_next_to_no_noise(method, sigma):
     assert np.sqrt(np.mean((result - clean) ** 2)) < 2 * sigma
 
 
-@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("method", nlridge.method_names())
 @pytest.mark.parametrize("brightness", [1e4, 1e6, 1e9])
 def test_hot_pixels_spoil_only_what_is_near(method, brightness):
     clean = truth()
@@ -351,7 +351,7 @@ def test_missing_pixels_come_back_as_they_were_and_have_no_influence():
     np.testing.assert_array_equal(denoise(np.ma.array(noisy, mask=gone), 15)[~gone], result[~gone])
 
 
-@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("method", nlridge.method_names())
 def test_missing_pixels_cost_little(method):
     clean = truth()
     noisy = clean + np.random.default_rng(0).normal(0, 20, clean.shape)

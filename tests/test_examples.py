@@ -5,17 +5,15 @@ import time
 import numpy as np
 import pytest
 from examples import nl_means
-from groups import group, run_kernel
+from groups import Custom, group, run_kernel
 from skimage import data
 
 import nlridge
+from nlridge.families import GroupNoise
 
 
 def recipe(with_kernel=True):
-    family = nl_means.nl_means()
-    if not with_kernel:
-        family = nlridge.Family("nl-means", nlridge.Estimator(family.pilot.formula))
-    return nlridge.Recipe(family, nl_means.SETTINGS)
+    return nlridge.Recipe(nl_means.NLMeans(compiled=with_kernel), nl_means.SETTINGS)
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +25,8 @@ def photograph():
 @pytest.mark.parametrize(("n", "m"), [(9, 5), (49, 32), (25, 17)])
 def test_nl_means_kernel_and_formula_agree(n, m):
     Y, _ = group(n, m, mean=0)
-    estimator = nl_means.nl_means().pilot
-    denoised, weights = estimator.formula(Y, Y, 100.0)
+    estimator = nl_means.NLMeans().pilot
+    denoised, weights = estimator.formula(Y, Y, GroupNoise(100.0))
     fast, fast_weights = run_kernel(estimator, Y, Y, 100.0)
     np.testing.assert_allclose(fast, denoised, atol=1e-3)
     np.testing.assert_allclose(fast_weights, weights, rtol=1e-3)
@@ -62,7 +60,7 @@ def test_a_formula_that_gives_the_wrong_shapes_is_told_so():
     def formula(Y, X, variance):
         return Y, np.ones(Y.shape)
 
-    family = nlridge.Family("wrong", nlridge.Estimator(formula))
+    family = Custom(nlridge.Estimator(formula))
     with pytest.raises(ValueError, match=r"the formula gave arrays of shapes .*; expected .*"):
         nlridge.denoise(
             np.zeros((20, 20)), 1, method=nlridge.Recipe(family, nlridge.Step(4, 5, 4, 9))
@@ -70,7 +68,7 @@ def test_a_formula_that_gives_the_wrong_shapes_is_told_so():
 
 
 def test_a_kernel_that_is_not_compiled_is_told_so():
-    family = nlridge.Family("plain", nlridge.Estimator(lambda Y, X, v: (Y, Y), lambda *a: None))
+    family = Custom(nlridge.Estimator(lambda Y, X, noise: (Y, Y), lambda *a: None))
     with pytest.raises(TypeError, match=r"expected a function with the decorator nlridge\.kernels"):
         nlridge.denoise(
             np.zeros((20, 20)), 1, method=nlridge.Recipe(family, nlridge.Step(4, 5, 4, 9))

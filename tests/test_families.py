@@ -1,30 +1,31 @@
 """Every family: its formulas against the paper, and its kernels against its formulas."""
 
 import math
+import pickle
+from dataclasses import FrozenInstanceError
 
 import numpy as np
 import oracle
 import pytest
 from groups import group, run_kernel, uneven
 
-from nlridge.families.bayes import bayes
-from nlridge.families.bm3d import bm3d, dct, haar
-from nlridge.families.ridge import ridge
-from nlridge.families.two_sided import two_sided
+import nlridge
+from nlridge.families import BM3D, Bayes, GroupNoise, Ridge, TwoSided
+from nlridge.families.bm3d import dct, haar
 
 SIZES = [(1, 1), (4, 9), (9, 5), (49, 18), (25, 60), (49, 80), (64, 16), (100, 33), (81, 120)]
 
 FAMILIES = {
-    "ridge": ridge(),
-    "ridge, low rank": ridge(tolerance=1.0),
-    "two-sided": two_sided(),
-    "two-sided, penalty 1": two_sided(penalty=1.0),
-    "bayes": bayes(),
-    "bayes, noisier": bayes(noisier=0.5),
-    "bm3d": bm3d(),
-    "bm3d, sqrt 2": bm3d(threshold=math.sqrt(2)),
-    "bm3d, SURE": bm3d(threshold=None),
-    "bm3d, Haar": bm3d(patch_transform=haar, group_transform=haar),
+    "ridge": Ridge(),
+    "ridge, low rank": Ridge(tolerance=1.0),
+    "two-sided": TwoSided(),
+    "two-sided, penalty 1": TwoSided(penalty=1.0),
+    "bayes": Bayes(),
+    "bayes, noisier": Bayes(noisier=0.5),
+    "bm3d": BM3D(),
+    "bm3d, sqrt 2": BM3D(threshold=math.sqrt(2)),
+    "bm3d, SURE": BM3D(threshold=None),
+    "bm3d, Haar": BM3D(patch_transform=haar, group_transform=haar),
 }
 STEPS = [(name, step) for name in FAMILIES for step in ("pilot", "refine")]
 WILD = ("bm3d, SURE", "pilot")  # divides by coefficients that may be next to nothing
@@ -42,7 +43,7 @@ def estimator_and_group(name, step, n, m, **options):
 def test_kernel_and_formula_agree(name, step, n, m, noise):
     estimator, Y, X = estimator_and_group(name, step, n, m)
     variance = 100.0 if noise == "same" else uneven((n, m))
-    denoised, weights = estimator.formula(Y, X, variance)
+    denoised, weights = estimator.formula(Y, X, GroupNoise(variance))
     fast, fast_weights = run_kernel(estimator, Y, X, variance)
     np.testing.assert_allclose(fast, denoised, atol=0.02)  # of a noise level of 10
     np.testing.assert_allclose(fast_weights, weights, rtol=2e-3)
@@ -51,7 +52,7 @@ def test_kernel_and_formula_agree(name, step, n, m, noise):
 @pytest.mark.parametrize(("n", "m"), SIZES)
 def test_kernel_and_formula_agree_on_unconstrained_sure(n, m):
     estimator, Y, X = estimator_and_group(*WILD, n, m)
-    denoised, weights = estimator.formula(Y, X, 100.0)
+    denoised, weights = estimator.formula(Y, X, GroupNoise(100.0))
     fast, fast_weights = run_kernel(estimator, Y, X, 100.0)
     np.testing.assert_allclose(fast, denoised, atol=0.02 * np.abs(denoised).max())
     np.testing.assert_allclose(fast_weights, weights, rtol=0.05)
@@ -60,19 +61,19 @@ def test_kernel_and_formula_agree_on_unconstrained_sure(n, m):
 @pytest.mark.parametrize(
     ("family", "expected"),
     [
-        (ridge(), oracle.nl_ridge(10.0)),
-        (ridge(noisier=0.5), oracle.nl_ridge(10.0, 0.5)),
-        (bayes(), oracle.nl_bayes(10.0)),
-        (bayes(noisier=0.5), oracle.nl_bayes(10.0, 0.5)),
-        (bm3d(), oracle.bm3d(10.0)),
-        (bm3d(threshold=math.sqrt(2)), oracle.bm3d(10.0, math.sqrt(2))),
+        (Ridge(), oracle.nl_ridge(10.0)),
+        (Ridge(noisier=0.5), oracle.nl_ridge(10.0, 0.5)),
+        (Bayes(), oracle.nl_bayes(10.0)),
+        (Bayes(noisier=0.5), oracle.nl_bayes(10.0, 0.5)),
+        (BM3D(), oracle.bm3d(10.0)),
+        (BM3D(threshold=math.sqrt(2)), oracle.bm3d(10.0, math.sqrt(2))),
     ],
 )
 @pytest.mark.parametrize(("n", "m"), [(4, 9), (9, 5), (49, 18), (25, 60)])
 def test_formulas_are_those_of_the_paper(family, expected, n, m):
     Y, X = group(n, m)
     for estimator, estimate in zip((family.pilot, family.refine), expected, strict=True):
-        denoised, weights = estimator.formula(Y, X, 100.0)
+        denoised, weights = estimator.formula(Y, X, GroupNoise(100.0))
         denoised_there, weights_there = estimate(Y, X)
         np.testing.assert_allclose(denoised, denoised_there, atol=1e-6)
         np.testing.assert_allclose(weights, weights_there, rtol=1e-6)
@@ -81,8 +82,8 @@ def test_formulas_are_those_of_the_paper(family, expected, n, m):
 @pytest.mark.parametrize(("name", "step"), STEPS)
 def test_one_variance_for_all_pixels_is_the_same_as_one_for_each(name, step):
     estimator, Y, X = estimator_and_group(name, step, 49, 24)
-    denoised, weights = estimator.formula(Y, X, 100.0)
-    map_denoised, map_weights = estimator.formula(Y, X, np.full(Y.shape, 100.0))
+    denoised, weights = estimator.formula(Y, X, GroupNoise(100.0))
+    map_denoised, map_weights = estimator.formula(Y, X, GroupNoise(np.full(Y.shape, 100.0)))
     np.testing.assert_allclose(map_denoised, denoised, rtol=1e-8)
     np.testing.assert_allclose(map_weights, weights, rtol=1e-8)
 
@@ -93,9 +94,9 @@ def test_formulas_take_batches(name, step):
     groups = [group(25, 12, mean=mean) for mean in (50, 100, 150)]
     Y, X = (np.stack(part) for part in zip(*groups, strict=True))
     variances = np.stack([uneven(Y.shape[-2:], 50.0 * (k + 1)) for k in range(3)])
-    denoised, weights = estimator.formula(Y, X, variances)
+    denoised, weights = estimator.formula(Y, X, GroupNoise(variances))
     for k, (y, x) in enumerate(groups):
-        one, one_weights = estimator.formula(y, x, variances[k])
+        one, one_weights = estimator.formula(y, x, GroupNoise(variances[k]))
         np.testing.assert_allclose(denoised[k], one, atol=1e-9)
         np.testing.assert_allclose(weights[k], one_weights)
 
@@ -107,7 +108,7 @@ def test_kernels_hold_at_low_noise(name, step, sigma, mean):
     """Patches much brighter than the noise: where a less careful kernel loses all digits."""
     m = 18 if step == "pilot" else 90
     estimator, Y, X = estimator_and_group(name, step, 81, m, mean=mean, sigma=sigma)
-    denoised, _ = estimator.formula(Y, X, sigma**2)
+    denoised, _ = estimator.formula(Y, X, GroupNoise(sigma**2))
     fast, _ = run_kernel(estimator, Y, X, sigma**2)
     error = (fast - fast.mean()) - (denoised - denoised.mean())
     assert np.sqrt(np.mean(error**2)) < 0.05 * sigma
@@ -120,18 +121,18 @@ def test_bayes_in_flat_areas(spread, m):
     """Where C_Y is singular or nearly so, for equal patches or m <= n, the estimate stays tame."""
     rng = np.random.default_rng(m)
     Y = 100 + spread * rng.normal(size=(49, m))
-    for run in (lambda e: e.formula(Y, Y, 100.0), lambda e: run_kernel(e, Y, Y, 100.0)):
-        denoised, _ = run(bayes().pilot)
+    for run in (lambda e: e.formula(Y, Y, GroupNoise(100.0)), lambda e: run_kernel(e, Y, Y, 100.0)):
+        denoised, _ = run(Bayes().pilot)
         assert np.isfinite(denoised).all()
         # Θ is at least -1/α: what is left of the differences is at most ten times as large.
         np.testing.assert_allclose(denoised, 100, atol=60 * spread + 1e-3)
 
 
-@pytest.mark.parametrize("family", [ridge(noisier=0), bayes(noisier=0)])
+@pytest.mark.parametrize("family", [Ridge(noisier=0), Bayes(noisier=0)])
 @pytest.mark.parametrize("m", [5, 60])
 def test_the_plain_formula_is_finite_in_flat_areas_too(family, m):
     Y = np.full((25, m), 100.0)
-    denoised, weights = family.pilot.formula(Y, Y, 100.0)
+    denoised, weights = family.pilot.formula(Y, Y, GroupNoise(100.0))
     fast, fast_weights = run_kernel(family.pilot, Y, Y, 100.0)
     for values in (denoised, weights, fast, fast_weights):
         assert np.isfinite(values).all()
@@ -152,22 +153,60 @@ def test_haar_is_the_one_of_the_textbook_at_powers_of_two():
 
 
 def test_a_transform_that_is_not_orthonormal_is_refused():
-    family = bm3d(group_transform=lambda size: np.ones((size, size)))
+    family = BM3D(group_transform=lambda size: np.ones((size, size)))
     with pytest.raises(ValueError, match="expected an orthonormal matrix of 16 x 16"):
         family.pilot.parameters(64, 16)
     with pytest.raises(ValueError, match="expected an orthonormal matrix of 16 x 16"):
-        family.pilot.formula(np.zeros((64, 16)), None, 1.0)
+        family.pilot.formula(np.zeros((64, 16)), None, GroupNoise(1.0))
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: ridge(noisier=-0.1),
-        lambda: ridge(tolerance=float("nan")),
-        lambda: bayes(noisier=-1),
-        lambda: bm3d(threshold=-2),
+        lambda: Ridge(noisier=-0.1),
+        lambda: Ridge(tolerance=float("nan")),
+        lambda: Bayes(noisier=-1),
+        lambda: BM3D(threshold=-2),
     ],
 )
 def test_negative_parameters_are_refused(call):
     with pytest.raises(ValueError, match="expected a number that is not negative"):
         call()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_families_are_values(name):
+    family = FAMILIES[name]
+    again = pickle.loads(pickle.dumps(family))
+    assert again == family
+    assert hash(again) == hash(family)
+    assert family != Ridge(noisier=0.123)
+    with pytest.raises(FrozenInstanceError):
+        family.noisier = 1
+
+
+def test_families_print_what_they_are():
+    assert repr(Ridge()) == "Ridge(noisier=0.05, tolerance=0.0)"
+    assert repr(TwoSided(penalty=0.5)) == "TwoSided(noisier=0.2, penalty=0.5)"
+    haar_groups = BM3D(group_transform=haar)
+    assert repr(haar_groups) == "BM3D(threshold=2.7, patch_transform=dct, group_transform=haar)"
+
+
+@pytest.mark.parametrize("name", nlridge.method_names())
+def test_recipes_are_values(name):
+    recipe = nlridge.recipe(name, 25)
+    assert recipe == nlridge.recipe(name, 25) == pickle.loads(pickle.dumps(recipe))
+    assert recipe != nlridge.recipe(name, 5)
+    assert "object at" not in repr(recipe)
+    assert "function" not in repr(recipe)
+
+
+@pytest.mark.parametrize("call", [lambda: Ridge(noisier="a"), lambda: TwoSided(penalty=None)])
+def test_options_that_are_no_numbers_are_refused(call):
+    with pytest.raises(TypeError, match="expected a number"):
+        call()
+
+
+def test_a_recipe_wants_a_family():
+    with pytest.raises(TypeError, match="family is 'ridge'; expected a Family such as"):
+        nlridge.Recipe("ridge", nlridge.Step(5, 9))

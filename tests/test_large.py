@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import nlridge
+from nlridge.algorithm.inputs import PlaneNoise, StepInputs
+from nlridge.algorithm.passes import Pass
 from nlridge.cli import main
 from nlridge.engines import cpu
 from nlridge.large.frames import Frame, _looked_through, sampled
@@ -32,7 +34,7 @@ def noisy(height, width, *channels, seed=0):
 GIVEN = {"sigma": 20, "data_range": 255}
 
 
-@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("method", nlridge.method_names())
 def test_tiles_are_the_same_as_the_whole_image(method, tmp_path):
     image = noisy(157, 203)
     whole = nlridge.denoise(image, method=method, **GIVEN)
@@ -75,16 +77,11 @@ def test_any_rows_of_a_step():
     """Whatever rows are asked for, and in however many strips they come."""
     image = noisy(211, 90)[None]
     recipe = nlridge.recipe("nl-ridge", 20)
-    step = replace(recipe.first, window=9)
-    run = {"similar": image, "bands": [range(1)]}
-    whole, _ = cpu.step(
-        image, image, recipe.family.pilot, step, 400.0, **run, workers=2, tick=lambda: None
-    )
+    step = Pass(recipe.family, False, replace(recipe.first, window=9))
+    inputs = StepInputs(image, guide=image, similar=image, noise=PlaneNoise(400.0))
+    whole, _ = cpu.run_pass(inputs, step, workers=2, tick=lambda: None)
     for rows in (range(211), range(5, 9), range(70, 150), range(200, 211)):
-        strips = cpu.strips(
-            image, image, recipe.family.pilot, step, 400.0, **run, partly=None, groups=None,
-            shifted=False, rows=rows, workers=1, tick=lambda: None,
-        )  # fmt: skip
+        strips = cpu.strips(inputs, step, None, rows=rows, workers=1, tick=lambda: None)
         at = rows.start
         for some, strip, _ in strips:
             assert some.start == at

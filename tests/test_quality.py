@@ -50,7 +50,7 @@ def test_psnr(sigma, method):
 
 
 @pytest.mark.parametrize("pedestal", [0, 1000, 30000])
-@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("method", nlridge.method_names())
 def test_a_pedestal_costs_nothing(method, pedestal):
     """A camera's offset, however large compared with the noise, leaves the quality as it is."""
     truth = data.camera()[40:168, 40:168].astype(np.float64)

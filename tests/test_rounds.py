@@ -6,24 +6,23 @@ import numpy as np
 import oracle
 import pytest
 import pywt
+from groups import Custom
 
 from nlridge import (
-    Coarse,
+    CoarseScale,
     Estimator,
-    Family,
     Gaussian,
     Recipe,
     Rounds,
     Step,
     denoise,
-    pyramid,
     recipe,
 )
-from nlridge.families.bayes import bayes
-from nlridge.families.ridge import ridge
-from nlridge.families.two_sided import two_sided
-from nlridge.framework import denoised
-from nlridge.pyramid import coarser, coarser_shape, coarser_variance, with_coarse
+from nlridge.algorithm import pyramid
+from nlridge.algorithm.framework import denoised
+from nlridge.algorithm.inputs import PlaneNoise
+from nlridge.algorithm.pyramid import coarser, coarser_noise, coarser_shape, with_coarse
+from nlridge.families import Bayes, Ridge, TwoSided
 
 FIRST, SECOND = Step(5, 9, stride=3, window=11), Step(4, 14, stride=2, window=13)
 
@@ -49,19 +48,19 @@ def test_rounds_against_the_oracle(shape, count):
     expected = oracle.rounds(
         noisy, pilot, 10.0, oracle.two_sided(0.4), settings, count, keep, blend
     )
-    family = two_sided(noisier=0.2, penalty=0.4)
+    family = TwoSided(noisier=0.2, penalty=0.4)
     method = Recipe(family, FIRST, SECOND, Rounds(count, keep, blend))
     result = denoise(noisy, 10.0, method=method)
     assert np.sqrt(np.mean((result - expected) ** 2)) < 0.05
     assert np.median(np.abs(result - expected)) < 0.005
 
 
-@pytest.mark.parametrize("family", [ridge(), bayes(), two_sided()])
+@pytest.mark.parametrize("family", [Ridge(), Bayes(), TwoSided()])
 def test_rounds_and_scales_can_be_had_with_any_family(family):
     noisy, clean = texture(70, 81), texture(70, 81, sigma=0)
     plain = Recipe(family, FIRST, SECOND)
     rounds = replace(plain, rounds=Rounds(3, keep=0.6, blend=0.5))
-    both = replace(rounds, coarse=Coarse(plain))
+    both = replace(rounds, coarse=CoarseScale(plain))
     errors = [np.std(denoise(noisy, 10, method=method) - clean) for method in (plain, rounds, both)]
     assert max(errors) < 0.7 * 10
     assert len(set(errors)) == 3
@@ -71,12 +70,13 @@ def test_a_formula_of_ones_own_in_rounds():
     """It is promised a number for the variance, or one for each pixel: also where each group has its own."""
     shapes = set()
 
-    def shrink(Y, X, variance):
+    def shrink(Y, X, noise):
+        variance = noise.variance
         shapes.add(np.shape(variance) == Y.shape or np.ndim(variance) == 0)
         assert shapes == {True}
         return Y.mean(axis=-1, keepdims=True) * np.ones(Y.shape), np.ones(Y.shape)[..., 0, :]
 
-    family = Family("mean", Estimator(shrink), Estimator(shrink))
+    family = Custom(Estimator(shrink), Estimator(shrink))
     denoise(texture(30, 30), 10, method=Recipe(family, FIRST, SECOND, Rounds(3, 0.5)))
     assert shapes == {True}
 
@@ -95,16 +95,16 @@ def test_what_each_scale_is_given():
     """By an engine whose result is as easily foretold as different at each scale."""
     calls = []
 
-    def run(
-        noisy, guide, estimator, settings, variance, *, similar, bands, partly=None, groups=None
-    ):
-        calls.append((noisy.shape[1:], settings, variance))
-        return np.abs(noisy), noisy
+    def run(inputs, step, groups=None):
+        calls.append((inputs.noisy.shape[1:], step.settings, inputs.noise.variance))
+        return np.abs(inputs.noisy), inputs.noisy
 
-    fine = Recipe(ridge(), FIRST, SECOND)
-    small = Recipe(ridge(), SECOND, FIRST)
+    fine = Recipe(Ridge(), FIRST, SECOND)
+    small = Recipe(Ridge(), SECOND, FIRST)
     image = noise(1, 31, 40)
-    pilot, result = denoised(image, 4.0, replace(fine, coarse=Coarse(small, 1, 2)), run)
+    pilot, result = denoised(
+        image, PlaneNoise(4.0), replace(fine, coarse=CoarseScale(small, 1, 2)), run
+    )
     assert calls == [
         ((16, 20), SECOND, 1.0),
         ((16, 20), FIRST, 1.0),
@@ -126,8 +126,8 @@ def test_what_is_no_matter_of_noise_is_not_spread():
 
 def test_progress_counts_the_rounds_and_the_scales():
     calls = []
-    small = Recipe(ridge(), FIRST, SECOND, Rounds(2, 0.5))
-    method = Recipe(ridge(), FIRST, SECOND, Rounds(3, 0.5), Coarse(small))
+    small = Recipe(Ridge(), FIRST, SECOND, Rounds(2, 0.5))
+    method = Recipe(Ridge(), FIRST, SECOND, Rounds(3, 0.5), CoarseScale(small))
     denoise(texture(90, 70), 10, method=method, progress=lambda *done: calls.append(done))
     assert calls[-1][0] == calls[-1][1] == len(calls)
 
@@ -157,12 +157,18 @@ def test_noise_that_differs_from_pixel_to_pixel():
         (lambda: Rounds(2.5), "count is 2.5; expected a whole number"),
         (lambda: Rounds(2, keep=1.5), "keep is 1.5; expected a number from 0 to 1"),
         (lambda: Rounds(2, blend=-1), "blend is -1; expected a number from 0 to 1"),
-        (lambda: Coarse(recipe("fast", 10), 0), "pilot_level is 0; expected a number from 1 to 10"),
+        (
+            lambda: CoarseScale(recipe("fast", 10), 0),
+            "pilot_level is 0; expected a number from 1 to 10",
+        ),
         (lambda: Rounds(2, keep="a"), "keep is 'a'; expected a number from 0 to 1"),
-        (lambda: Coarse("best"), "recipe is 'best'; expected a Recipe"),
+        (lambda: CoarseScale("best"), "recipe is 'best'; expected a Recipe"),
         (lambda: replace(recipe("fast", 10), rounds=3), "rounds is 3; expected Rounds"),
-        (lambda: replace(recipe("fast", 10), coarse="best"), "coarse is 'best'; expected Coarse"),
-        (lambda: two_sided(penalty=-1), "penalty is -1; expected a number that is not negative"),
+        (
+            lambda: replace(recipe("fast", 10), coarse="best"),
+            "coarse is 'best'; expected a CoarseScale",
+        ),
+        (lambda: TwoSided(penalty=-1), "penalty is -1; expected a number that is not negative"),
     ],
 )
 def test_settings_that_cannot_be(make, message):
@@ -209,16 +215,16 @@ def test_the_variance_of_the_coarser_image():
     variance = (1 + np.arange(48, dtype=np.float32)) * np.ones((1, 40, 1), np.float32)
     draws = np.random.default_rng(0).normal(0, np.sqrt(variance), (4000, 40, 48)).astype(np.float32)
     found = coarser(draws).var(axis=0)
-    expected = coarser_variance(variance)[0]
+    expected = coarser_noise(PlaneNoise(variance)).variance[0]
     inner = np.s_[6:-6, 6:-6]
     assert np.abs(found[inner] / expected[inner] - 1).max() < 0.15
     assert abs(np.mean(found[inner] / expected[inner]) - 1) < 0.01
-    assert coarser_variance(4.0) == 1.0
+    assert coarser_noise(PlaneNoise(4.0)).variance == 1.0
 
 
 def test_far_away_nothing_changes_with_two_scales():
-    small = Recipe(two_sided(), FIRST, SECOND, Rounds(3, 0.5, 0.3))
-    method = replace(small, coarse=Coarse(small))
+    small = Recipe(TwoSided(), FIRST, SECOND, Rounds(3, 0.5, 0.3))
+    method = replace(small, coarse=CoarseScale(small))
     noisy = texture(700, 720)
     whole = denoise(noisy, 10, method=method)
     part = denoise(noisy[:560, :580], 10, method=method)

@@ -15,7 +15,8 @@ from benchmarks.sure import biases
 from groups import group, uneven
 from skimage import data
 
-from nlridge.families import bayes, bm3d, ridge, squared_norm
+from nlridge.families import GroupNoise, bayes, bm3d, ridge
+from nlridge.families.family import squared_norm
 
 SIGMA = 3.0
 DRAWS = 40_000
@@ -39,10 +40,10 @@ def ridge_case(noisier=0.0, shape=(16, 5)):
         shape,
         ((m, m),),
         lambda Y, p: Y @ p[0],
-        lambda X, p, variance: ridge.risk(X, *p, (1 + noisier) * variance),
-        lambda Y, p, variance: ridge.sure(Y, *p, variance, noisier),
-        lambda Y, variance: (ridge.minimise_sure(Y, variance, noisier),),
-        lambda X, variance: (ridge.minimise_risk(X, (1 + noisier) * variance),),
+        lambda X, p, variance: ridge.risk(X, *p, GroupNoise((1 + noisier) * variance)),
+        lambda Y, p, variance: ridge.sure(Y, *p, GroupNoise(variance), noisier),
+        lambda Y, variance: (ridge.minimise_sure(Y, GroupNoise(variance), noisier),),
+        lambda X, variance: (ridge.minimise_risk(X, GroupNoise((1 + noisier) * variance)),),
     )
 
 
@@ -52,10 +53,10 @@ def bayes_case(noisier=0.0, shape=(4, 12)):
         shape,
         ((n, n), (n,)),
         lambda Y, p: p[0] @ Y + p[1][:, None],
-        lambda X, p, variance: bayes.risk(X, *p, (1 + noisier) * variance),
-        lambda Y, p, variance: bayes.sure(Y, *p, variance, noisier),
-        lambda Y, variance: bayes.minimise_sure(Y, variance, noisier),
-        lambda X, variance: bayes.minimise_risk(X, (1 + noisier) * variance),
+        lambda X, p, variance: bayes.risk(X, *p, GroupNoise((1 + noisier) * variance)),
+        lambda Y, p, variance: bayes.sure(Y, *p, GroupNoise(variance), noisier),
+        lambda Y, variance: bayes.minimise_sure(Y, GroupNoise(variance), noisier),
+        lambda X, variance: bayes.minimise_risk(X, GroupNoise((1 + noisier) * variance)),
     )
 
 
@@ -65,10 +66,10 @@ def bm3d_case(transform=bm3d.dct, shape=(9, 4)):
         shape,
         (shape,),
         lambda Y, p: P.T @ (p[0] * (P @ Y @ Q)) @ Q.T,
-        lambda X, p, variance: bm3d.risk(X, *p, variance, P, Q),
-        lambda Y, p, variance: bm3d.sure(Y, *p, variance, P, Q),
-        lambda Y, variance: (bm3d.minimise_sure(Y, variance, P, Q),),
-        lambda X, variance: (bm3d.minimise_risk(X, variance, P, Q),),
+        lambda X, p, variance: bm3d.risk(X, *p, GroupNoise(variance), P, Q),
+        lambda Y, p, variance: bm3d.sure(Y, *p, GroupNoise(variance), P, Q),
+        lambda Y, variance: (bm3d.minimise_sure(Y, GroupNoise(variance), P, Q),),
+        lambda X, variance: (bm3d.minimise_risk(X, GroupNoise(variance), P, Q),),
     )
 
 
@@ -274,8 +275,8 @@ def test_among_zeros_and_ones_sure_is_minimal_at_the_square_root_of_two(seed):
     P, Q = bm3d.transforms(*shape)
     Y = SIGMA * np.random.default_rng(seed).normal(size=shape)
     choices = np.array(list(product((0.0, 1.0), repeat=8))).reshape(-1, *shape)
-    values = bm3d.sure(Y, choices, SIGMA**2, P, Q)
-    found = bm3d.keep_or_cancel(Y, SIGMA**2, P, Q, np.sqrt(2))
+    values = bm3d.sure(Y, choices, GroupNoise(SIGMA**2), P, Q)
+    found = bm3d.keep_or_cancel(Y, GroupNoise(SIGMA**2), P, Q, np.sqrt(2))
     np.testing.assert_array_equal(choices[np.argmin(values)], found)
     assert np.sum(values <= values.min()) == 1
 
@@ -284,10 +285,12 @@ def test_the_threshold_of_bm3d_is_not_the_one_of_sure():
     shape = (16, 16)
     P, Q = bm3d.transforms(*shape)
     Y = SIGMA * np.random.default_rng(0).normal(size=shape)
-    at = partial(bm3d.keep_or_cancel, Y, SIGMA**2, P, Q)
-    assert bm3d.sure(Y, at(np.sqrt(2)), SIGMA**2, P, Q) < bm3d.sure(Y, at(2.7), SIGMA**2, P, Q)
-    assert bm3d.risk(0 * Y, at(2.7), SIGMA**2, P, Q) < bm3d.risk(
-        0 * Y, at(np.sqrt(2)), SIGMA**2, P, Q
+    at = partial(bm3d.keep_or_cancel, Y, GroupNoise(SIGMA**2), P, Q)
+    assert bm3d.sure(Y, at(np.sqrt(2)), GroupNoise(SIGMA**2), P, Q) < bm3d.sure(
+        Y, at(2.7), GroupNoise(SIGMA**2), P, Q
+    )
+    assert bm3d.risk(0 * Y, at(2.7), GroupNoise(SIGMA**2), P, Q) < bm3d.risk(
+        0 * Y, at(np.sqrt(2)), GroupNoise(SIGMA**2), P, Q
     )
 
 
@@ -311,12 +314,12 @@ def test_the_affine_low_rank_minimiser_is_minimal_under_its_constraint(noise):
     """Adaptive rank at tolerance 0: among Θ whose columns sum to one, none has a lower risk."""
     case = ridge_case(shape=(16, 6))
     X, variance = truth(case), variance_of(case, noise)
-    theta = ridge.minimise_risk_at_low_rank(X, variance, 1e-12)
+    theta = ridge.minimise_risk_at_low_rank(X, GroupNoise(variance), 1e-12)
     np.testing.assert_allclose(theta.sum(axis=0), 1)
     free = theta[:-1]
 
     def constrained(p):
-        return ridge.risk(X, np.vstack([p[0], 1 - p[0].sum(axis=0)]), variance)
+        return ridge.risk(X, np.vstack([p[0], 1 - p[0].sum(axis=0)]), GroupNoise(variance))
 
     assert_minimal(constrained, (free,))
 

@@ -8,15 +8,17 @@ from functools import partial
 
 import numpy as np
 import pytest
-from groups import group, uneven
+from groups import Custom, group, uneven
 from skimage import data
 from test_families import STEPS, TAME, estimator_and_group
 
 import nlridge
-from nlridge import pyramid
-from nlridge.families import ridge
-from nlridge.families.two_sided import two_sided
-from nlridge.recipes import Coarse, Recipe, Rounds, Step
+import nlridge.algorithm.framework
+from nlridge.algorithm import pyramid
+from nlridge.algorithm.inputs import PlaneNoise
+from nlridge.algorithm.passes import Pass
+from nlridge.algorithm.settings import CoarseScale, Recipe, Rounds, Step
+from nlridge.families import GroupNoise, Ridge, TwoSided, ridge
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -26,16 +28,16 @@ from nlridge.engines import torch as engine  # noqa: E402
 from nlridge.torch import NLRidge  # noqa: E402
 
 ALL_OF_IT = Recipe(
-    two_sided(),
+    TwoSided(),
     Step(7, 24, window=37),
     Step(6, 48, window=45),
     Rounds(3, 0.75, 0.3),
-    Coarse(
-        Recipe(two_sided(), Step(7, 24, window=37), Step(6, 48, window=45), Rounds(3, 0.75, 0.25))
+    CoarseScale(
+        Recipe(TwoSided(), Step(7, 24, window=37), Step(6, 48, window=45), Rounds(3, 0.75, 0.25))
     ),
 )
-METHODS = {name: name for name in nlridge.recipe_names()} | {"all of it": ALL_OF_IT}
-SMALL = Recipe(ridge.ridge(tolerance=1.5), Step(4, 8, 3, 9), Step(4, 12, 3, 9))
+METHODS = {name: name for name in nlridge.method_names()} | {"all of it": ALL_OF_IT}
+SMALL = Recipe(Ridge(tolerance=1.5), Step(4, 8, 3, 9), Step(4, 12, 3, 9))
 methods = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 
 
@@ -79,9 +81,9 @@ def test_formulas_give_the_same_for_tensors(name, step, n, m, noise):
     estimator, Y, X = estimator_and_group(name, step, n, m)
     Y, X = np.stack([Y, 0.5 * Y]), np.stack([X, 0.5 * X])
     variance = 100.0 if noise == "same" else np.stack([uneven((n, m))] * 2)
-    expected = estimator.formula(Y, X, variance)
-    tensors = (torch.tensor(value, dtype=torch.float64) for value in (Y, X, variance))
-    found = estimator.formula(*tensors)
+    expected = estimator.formula(Y, X, GroupNoise(variance))
+    Y, X, variance = (torch.tensor(value, dtype=torch.float64) for value in (Y, X, variance))
+    found = estimator.formula(Y, X, GroupNoise(variance))
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.dtype == torch.float64
         np.testing.assert_allclose(ours, theirs, rtol=1e-7)
@@ -94,8 +96,9 @@ def test_formulas_hold_in_float32(name, step, mean):
     estimator, Y, X = estimator_and_group(
         name, step, 81, 18 if step == "pilot" else 90, mean=mean, sigma=1.0
     )
-    expected, _ = estimator.formula(Y, X, 1.0)
-    found, _ = estimator.formula(torch.tensor(Y).float(), torch.tensor(X).float(), 1.0)
+    expected, _ = estimator.formula(Y, X, GroupNoise(1.0))
+    tensors = torch.tensor(Y).float(), torch.tensor(X).float()
+    found, _ = estimator.formula(*tensors, GroupNoise(1.0))
     assert found.dtype == torch.float32
     assert np.sqrt(np.mean((found.numpy() - expected) ** 2)) < 0.06
 
@@ -137,7 +140,9 @@ def test_the_pyramid_is_the_same_for_tensors(shape):
     coarse = 0.9 * pyramid.coarser(image)
     np.testing.assert_allclose(0.9 * pyramid.coarser(torch.tensor(image)), coarse, atol=1e-6)
     np.testing.assert_allclose(
-        pyramid.coarser_variance(torch.tensor(image)), pyramid.coarser_variance(image), atol=1e-6
+        pyramid.coarser_noise(PlaneNoise(torch.tensor(image))).variance,
+        pyramid.coarser_noise(PlaneNoise(image)).variance,
+        atol=1e-6,
     )
     np.testing.assert_allclose(
         pyramid.with_coarse(torch.tensor(image), torch.tensor(coarse), 2),
@@ -153,12 +158,12 @@ def test_the_pyramid_is_the_same_for_tensors(shape):
 @pytest.mark.parametrize("shape", [(1, 2, 20, 23), (2, 1, 13, 30)])
 @pytest.mark.parametrize("shifted", [False, True])
 def test_groups_are_those_of_the_definition(shifted, shape, max_memory):
-    settings = Step(5, 12, 3, 9)
+    step = Pass(Ridge(), False, Step(5, 12, 3, 9), shifted)
     _, batch, height, width = shape
     images = np.random.default_rng(0).random(shape)
     seen = set()
-    for strip in engine._strips(torch.tensor(images), settings, shifted, max_memory):
-        places = engine.match(torch.tensor(images), strip, settings, 12).tolist()
+    for strip in engine._strips(torch.tensor(images), step, max_memory):
+        places = engine.match(torch.tensor(images), strip, step, 12).tolist()
         rows = strip.pixels.stop - strip.pixels.start
         references = [
             (b, y, x)
@@ -252,8 +257,10 @@ def test_the_ends_of_a_table_are_those_of_the_compiled_engine(level):
 def test_images_of_one_level_go_together(monkeypatch):
     batches = []
     monkeypatch.setattr(
-        "nlridge.torch.step",
-        lambda noisy, *a, **k: batches.append(noisy.shape[1]) or (noisy, noisy),
+        "nlridge.torch.run_pass",
+        lambda inputs, *a, **k: (
+            batches.append(inputs.noisy.shape[1]) or (inputs.noisy, inputs.noisy)
+        ),
     )
     x = torch.rand(5, 1, 20, 20)
     NLRidge("nl-ridge")(x, 0.1)
@@ -339,15 +346,15 @@ def test_inference_mode_autocast_and_compile():
 
 @pytest.mark.parametrize(
     "family",
-    [ridge.ridge(), ridge.ridge(tolerance=1.0), two_sided(), nlridge.recipe("bm3d", 9).family,
+    [Ridge(), Ridge(tolerance=1.0), TwoSided(), nlridge.recipe("bm3d", 9).family,
      nlridge.recipe("nl-bayes", 9).family],
     ids=["ridge", "low rank", "two-sided", "bm3d", "bayes"],
 )  # fmt: skip
 def test_the_gradient_is_the_derivative(family):
     rounds, coarse = Rounds(), None
-    if family.name == "two-sided":
+    if isinstance(family, TwoSided):
         rounds = Rounds(2, 0.5, 0.5)
-        coarse = Coarse(Recipe(family, Step(3, 6, 3, 7), Step(3, 6, 3, 7), rounds))
+        coarse = CoarseScale(Recipe(family, Step(3, 6, 3, 7), Step(3, 6, 3, 7), rounds))
     recipe = Recipe(family, Step(3, 8, 3, 7), Step(3, 8, 3, 7), rounds, coarse)
     x = torch.rand(1, 1, 10, 11, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     module = NLRidge(recipe)
@@ -402,10 +409,10 @@ def test_a_step_runs_where_there_are_no_numbers(method):
     recipe = nlridge.recipe(method, 25) if isinstance(method, str) else method
     noisy = torch.empty(2, 1, 32, 33, device="meta")
     variance = torch.empty(1, 1, 32, 33, device="meta")
-    run = partial(engine.step, max_memory=2**30)
+    run = partial(engine.run_pass, max_memory=2**30)
     for known in (1.0, variance):
         with Calls() as calls:
-            *_, result = nlridge.framework.denoised(noisy, known, recipe, run)
+            *_, result = nlridge.algorithm.framework.denoised(noisy, PlaneNoise(known), recipe, run)
         assert result.device.type == "meta"
         assert result.shape == noisy.shape
         assert "copy, waited for" not in calls.count
@@ -413,16 +420,16 @@ def test_a_step_runs_where_there_are_no_numbers(method):
 
 def running_out(times):
     """A recipe whose formula is out of memory at first."""
-    family = two_sided()
+    family = TwoSided()
     left = [times]
 
-    def formula(Y, X, variance):
+    def formula(Y, X, noise):
         if left[0] > 0:
             left[0] -= 1
             raise torch.OutOfMemoryError("out of memory")
-        return family.pilot.formula(Y, X, variance)
+        return family.pilot.formula(Y, X, noise)
 
-    return Recipe(nlridge.Family("greedy", nlridge.Estimator(formula)), SMALL.first)
+    return Recipe(Custom(nlridge.Estimator(formula)), SMALL.first)
 
 
 def test_out_of_memory_is_tried_again_with_half_and_the_knob_is_named():
@@ -436,10 +443,10 @@ def test_out_of_memory_is_tried_again_with_half_and_the_knob_is_named():
 
 
 def test_a_formula_that_knows_arrays_only_is_told_so():
-    def formula(Y, X, variance):
+    def formula(Y, X, noise):
         return np.asarray(Y), np.ones(Y[:, 0].shape)
 
-    recipe = Recipe(nlridge.Family("arrays", nlridge.Estimator(formula)), SMALL.first)
+    recipe = Recipe(Custom(nlridge.Estimator(formula)), SMALL.first)
     with pytest.raises(TypeError, match="the formula gave ndarray and ndarray; expected tensors"):
         NLRidge(recipe)(torch.rand(1, 1, 20, 20), 0.1)
 
@@ -592,5 +599,15 @@ def test_the_benchmark_runs(capsys):
     with contextlib.suppress(SystemExit):
         gpu.main(["--size", "48", "--batch", "2", "--repeat", "1", "--device", "cpu"])
     printed = capsys.readouterr().out
-    for name in nlridge.recipe_names():
+    for name in nlridge.method_names():
         assert re.search(rf"{name} +[\d.]+ images/s +.* MB +[\d.]+ dB", printed)
+
+
+def test_a_module_can_be_saved_and_loaded(tmp_path):
+    """With a recipe, whose family is a value, and by name."""
+    for method in (nlridge.recipe("standard", 25), SMALL, "fast"):
+        torch.save(NLRidge(method), tmp_path / "module.pt")
+        again = torch.load(tmp_path / "module.pt", weights_only=False)
+        assert again.method == method
+        x = torch.rand(1, 1, 16, 16)
+        torch.testing.assert_close(again(x, 0.1), NLRidge(method)(x, 0.1))

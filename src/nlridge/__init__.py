@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 __all__ = [
-    "Coarse",
+    "CoarseScale",
     "Denoised",
     "Estimator",
     "Family",
@@ -21,18 +21,19 @@ __all__ = [
     "estimate_noise",
     "estimate_psnr",
     "estimate_sigma",
+    "method_names",
     "recipe",
-    "recipe_names",
 ]
 
 if TYPE_CHECKING:
+    from .algorithm.recipes import method_names, recipe
+    from .algorithm.settings import CoarseScale, Recipe, Rounds, Step
     from .denoising import Denoised, denoise, denoise_with_details
     from .estimating import estimate_noise, estimate_sigma
     from .families import Estimator, Family
     from .noise.gaussian import Gaussian
     from .noise.poisson import PoissonGaussian
     from .quality import Quality, estimate_psnr
-    from .recipes import Coarse, Recipe, Rounds, Step, recipe, recipe_names
 
 # NumPy, Numba and the kernels are imported when a name is first used.
 _HOMES = {
@@ -47,12 +48,12 @@ _HOMES = {
     "estimate_sigma": ".estimating",
     "Quality": ".quality",
     "estimate_psnr": ".quality",
-    "Coarse": ".recipes",
-    "Recipe": ".recipes",
-    "Rounds": ".recipes",
-    "Step": ".recipes",
-    "recipe": ".recipes",
-    "recipe_names": ".recipes",
+    "CoarseScale": ".algorithm.settings",
+    "Recipe": ".algorithm.settings",
+    "Rounds": ".algorithm.settings",
+    "Step": ".algorithm.settings",
+    "method_names": ".algorithm.recipes",
+    "recipe": ".algorithm.recipes",
 }
 
 

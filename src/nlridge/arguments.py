@@ -8,10 +8,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .algorithm.recipes import recipe
+from .algorithm.settings import Recipe
 from .arrays import library
 from .noise import Noise
 from .noise.gaussian import Gaussian
-from .recipes import Recipe, recipe
 
 Progress: TypeAlias = bool | Callable[[int, int], object]
 Mask: TypeAlias = npt.NDArray[np.bool_]

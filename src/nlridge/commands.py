@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from .algorithm.recipes import method_names
 from .arguments import checked_positive
 from .batch import (
     Cleaned,
@@ -31,7 +32,6 @@ from .files.seen import upright
 from .kernels.compile import announcing
 from .metrics import difference
 from .noise import Noise
-from .recipes import recipe_names
 from .tiled import clean_tiled, is_tiled, target_of
 
 _FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError)  # of a file, in one sentence
@@ -233,9 +233,9 @@ def methods(options: Namespace) -> int:
     )
     print("method     megapixels/s  for", flush=True)
     with _compiling(quiet=False):
-        for name in recipe_names():
+        for name in method_names():
             denoise_image(noisy[:64, :64], 25.0, method=name, data_range=255)
-    for name in recipe_names():
+    for name in method_names():
         best = math.inf
         for _ in range(3):
             start = time.perf_counter()

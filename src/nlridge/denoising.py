@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .algorithm.settings import Recipe
 from .arguments import (
     Layout,
     Mask,
@@ -30,7 +31,6 @@ from .arrays import is_tensor
 from .job import Job, decided, float_type
 from .levels import trusted
 from .noise import Noise
-from .recipes import Recipe
 from .ticking import ticking
 
 

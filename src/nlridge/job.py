@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .algorithm.framework import denoised
+from .algorithm.inputs import PlaneNoise
+from .algorithm.passes import all_passes
+from .algorithm.recipes import recipe
+from .algorithm.settings import Recipe
 from .channels import Image, Planes, planes_of, taken
 from .engines import cpu
 from .engines.grid import lines
-from .framework import denoised, steps_of
 from .levels import Levels, trusted
 from .missing import fill
 from .noise import Noise
 from .noise.estimation import noise_of
 from .noise.gaussian import Gaussian
-from .recipes import Recipe, recipe
 
 Pixels = npt.NDArray[Any]
 Array = npt.NDArray[np.float64]
@@ -54,24 +57,24 @@ class Job:
 
     def blocks(self) -> int:
         """How often `run` will tick."""
-        steps = steps_of(self.recipe, self.pixels.shape[1:])
-        return len(self.planes) * sum(len(line) for step in steps for line in lines(*step))
+        passes = all_passes(self.recipe, self.pixels.shape[1:])
+        return len(self.planes) * sum(len(line) for some in passes for line in lines(*some))
 
     def run(self, workers: int, tick: Callable[[], None]) -> Iterator[Sequence[Image]]:
         """The pilot and the result, in planes of the stabilised and scaled image."""
         filled = self._filled()
         noisy = self.noisy(filled)
         variances = self.variances
-        run = partial(cpu.step, workers=workers, tick=tick)
+        run = partial(cpu.run_pass, workers=workers, tick=tick)
         together = []
         for planes in self.planes:
-            image, variance = planes.of(noisy), planes.variance(variances)
+            image, noise = planes.of(noisy), PlaneNoise(planes.variance(variances))
             renewed = None
             if filled is not None:
                 known = taken(noisy, planes.channels)
                 renewed = partial(_renewed, planes, known, filled[planes.channels])
             together.append(
-                denoised(image, variance, self.recipe, run, strength=self.strength, renewed=renewed)
+                denoised(image, noise, self.recipe, run, strength=self.strength, renewed=renewed)
             )
         return zip(*together, strict=True)
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .algorithm.settings import Recipe
 from .arguments import Progress, checked_image, checked_levels, checked_positive, missing_pixels
 from .denoising import Denoised, denoise, denoise_with_details
 from .noise import Noise
-from .recipes import Recipe
 
 _STEP = 0.05  # of the perturbation, in units of the noise: smaller ones meet the jumps of matching
 _UNSURE = (

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .algorithm.settings import Recipe
 from .arguments import checked_image, checked_levels, checked_noise, frame_of
 from .job import typical_ends
 from .noise.estimation import noise_of
 from .noise.gaussian import Gaussian
-from .recipes import Recipe
 from .torch import NLRidge
 
 

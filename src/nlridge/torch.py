@@ -16,13 +16,15 @@ except ImportError as error:
     raise ImportError("nlridge.torch needs PyTorch: pip install nlridge[torch]") from error
 from torch import Tensor
 
+from .algorithm.framework import denoised
+from .algorithm.inputs import PlaneNoise
+from .algorithm.recipes import recipe, table_level
+from .algorithm.settings import Recipe
 from .arguments import checked_method, checked_positive, checked_strength
 from .arrays import like, sent
 from .channels import Planes, planes_by_covariance
-from .engines.torch import step
-from .framework import denoised
+from .engines.torch import run_pass
 from .levels import FLOOR
-from .recipes import Recipe, recipe
 
 __all__ = ["NLRidge"]
 
@@ -95,7 +97,7 @@ class NLRidge(torch.nn.Module):
         )
 
     def extra_repr(self) -> str:
-        method = self.method if isinstance(self.method, str) else self.method.family.name
+        method = self.method if isinstance(self.method, str) else type(self.method.family).__name__
         return f"method={method!r}, data_range={self.data_range:g}, strength={self.strength:g}"
 
     @torch.compiler.disable
@@ -125,7 +127,7 @@ class NLRidge(torch.nn.Module):
         typical = _median(sigmas.flatten(2))[..., None, None]
         units = images / typical  # of the noise
         levels, covariances = _seen(images, sigmas, typical, units)
-        run = partial(step, max_memory=self.max_memory or _share_of_memory(images.device))
+        run = partial(run_pass, max_memory=self.max_memory or _share_of_memory(images.device))
         result = images.clone()
         for chosen, members in self._together(levels, covariances, images.shape[2:]):
             rows = sent(list(members), images)[:, None]
@@ -133,8 +135,10 @@ class NLRidge(torch.nn.Module):
                 columns = sent(parts[0].channels, images)
                 rotation = like(np.stack([planes.matrix for planes in parts]), images)
                 noisy = torch.einsum("bpc,bchw->pbhw", rotation, units[rows, columns])
-                variance = _variance(sigmas / typical, images.shape, rotation, rows, columns)
-                *_, found = denoised(noisy, variance, chosen, run, strength=self.strength)
+                noise = PlaneNoise(
+                    _variance(sigmas / typical, images.shape, rotation, rows, columns)
+                )
+                *_, found = denoised(noisy, noise, chosen, run, strength=self.strength)
                 back = torch.einsum("bpc,pbhw->bchw", rotation, found)
                 result[rows, columns] = back * typical.expand_as(images[..., :1, :1])[rows, columns]
         return result
@@ -152,9 +156,9 @@ class NLRidge(torch.nn.Module):
             noisy = np.where(level > 1e-4 * self.data_range, level, 0.0)
             planes = planes_by_covariance(covariance, noisy, 1 / level)
             if planes:
-                typical = 255 / self.data_range * np.sqrt(np.mean(noisy[noisy > 0] ** 2))
-                # 35/255 in float32 is more than 35/255, and the row of a table ends there.
-                row = round(float(typical), 4) if isinstance(self.method, str) else None
+                typical = float(np.sqrt(np.mean(noisy[noisy > 0] ** 2)))
+                named = isinstance(self.method, str)
+                row = table_level(typical, self.data_range) if named else None
                 split = tuple(tuple(part.channels) for part in planes)
                 found.setdefault((split, row), {})[k] = planes
         for (_, row), members in found.items():

@@ -1,1 +1,1 @@
-"""Where a step of the algorithm runs."""
+"""Where a pass over an image runs: on the CPU, or on tensors of PyTorch."""

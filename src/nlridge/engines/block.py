@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from ..families import Estimate, Estimator
+from ..algorithm.inputs import StepInputs
+from ..algorithm.passes import Pass, PlaneSet
+from ..families import Estimate, GroupNoise
 from ..kernels.compile import compiled, kernel, part
 from ..kernels.linalg import ones, padded
 from ..kernels.simd import LANES, fma, load, splat, store
@@ -19,20 +21,7 @@ from ..kernels.simd import total as add_up
 from ..kernels.variances import patch_variance
 from ..patches.groups import aggregate, aggregate_all, aggregate_weights, gather, gather_all
 from ..patches.matching import FAR, distances, nearest
-from ..recipes import Step
-from ..rounds import Partly
 from .grid import Block, Image, Window, group_sizes
-
-_FLOATS = types.Array(types.float32, 1, "C")
-_INDEX = types.intp
-_INDICES = types.Array(types.intp, 1, "C")
-ESTIMATE = types.void(_FLOATS, _FLOATS, _FLOATS, _FLOATS, _INDEX, _INDEX, _FLOATS, _FLOATS)
-"""The signature of a family's kernel: Y, X, denoised, weights, n, m, variance, parameters."""
-_DENOISE_GROUPS = types.void(
-    types.FunctionType(ESTIMATE), _FLOATS, _INDICES, _FLOATS, _FLOATS, types.boolean, _FLOATS, _INDEX,
-    _FLOATS, types.float32, _FLOATS, _FLOATS, _FLOATS, _INDEX, _INDEX, _INDEX, _INDICES, _INDEX, _INDICES,
-    _INDEX, _INDEX,
-)  # fmt: skip
 
 Groups: TypeAlias = MutableMapping[tuple[int, int], npt.NDArray[Any]]
 """Where the similar patches of each block are, by its first reference: offsets in its window."""
@@ -42,34 +31,92 @@ class Lines(NamedTuple):
     """What a line of blocks reads: some rows of the images, `top` being the first."""
 
     top: int
-    noisy: Image
-    guide: Image
-    similar: Image
-    variance: float | Image
-    partly: Partly | None
+    inputs: StepInputs
 
 
 Sums: TypeAlias = tuple[Lines, Window, Image, Image, Image]
 
 
-class Band(NamedTuple):
-    """Planes that share one Θ: their patches are stacked in the columns of a group."""
+class GroupImages(NamedTuple):
+    """The images that groups are gathered from: planes of a window, one after the other."""
 
-    planes: slice
+    noisy: Any
+    guide: Any
+    guide_is_noisy: bool
+    variance: Any
+    """One number, or images."""
+    variance_plane: int
+    """The distance between two planes of these; 0 if there is one for all."""
+    original: Any
+    """Empty if no noise has been removed yet."""
+    keep: np.float32
+    """The share of the noise that is to stay in `GroupSums.rest`."""
+
+
+class GroupSums(NamedTuple):
+    """What denoised groups are added to: planes of the same window."""
+
+    total: Any
+    rest: Any
+    """The same with some of the noise left in it, or empty."""
+    weight: Any
+
+
+class GroupPlaces(NamedTuple):
+    """Where the patches of each group are."""
+
+    offsets: Any
+    row: int
+    """Offsets of one group, of which the first `sizes` count."""
+    sizes: Any
+
+
+class GroupShape(NamedTuple):
+    """The shape of groups, and of the window that they are gathered from."""
+
+    row_length: int
+    plane: int
+    """Pixels of a plane."""
+    planes: int
+    patch: int
     group_size: int
-    denoise_groups: Callable[..., None]
+
+
+_FLOATS = types.Array(types.float32, 1, "C")
+_INDEX = types.intp
+_INDICES = types.Array(types.intp, 1, "C")
+ESTIMATE = types.void(_FLOATS, _FLOATS, _FLOATS, _FLOATS, _INDEX, _INDEX, _FLOATS, _FLOATS)
+"""The signature of a family's kernel: Y, X, denoised, weights, n, m, variance, parameters."""
+_DENOISE_GROUPS = types.void(
+    types.FunctionType(ESTIMATE),
+    _FLOATS,
+    _INDICES,
+    types.NamedTuple(
+        [_FLOATS, _FLOATS, types.boolean, _FLOATS, _INDEX, _FLOATS, types.float32], GroupImages
+    ),
+    types.NamedUniTuple(_FLOATS, 3, GroupSums),
+    types.NamedTuple([_INDICES, _INDEX, _INDICES], GroupPlaces),
+    types.NamedUniTuple(_INDEX, 5, GroupShape),
+)
+
+
+class GroupDenoiser(NamedTuple):
+    """What denoises the groups of some planes."""
+
+    planes: PlaneSet
+    denoise_groups: Callable[[GroupImages, GroupSums, GroupPlaces, GroupShape], None]
 
 
 def denoise_block(
-    bands: Sequence[Band],
-    settings: Step,
+    denoisers: Sequence[GroupDenoiser],
+    step: Pass,
     groups: Groups | None,
     shape: tuple[int, int],
     work: tuple[Lines, Block],
 ) -> Sums:
     """The weighted sums of what changes in the patches of a block, and the weights at their corners."""
-    images, block = work
-    noisy, guide, similar, variance, partly = images[1:]
+    lines, block = work
+    inputs, settings = lines.inputs, step.settings
     patch, radius = settings.patch_size, settings.window // 2
     ys, xs = block
     top, left = int(ys[0]) - radius, int(xs[0]) - radius
@@ -79,33 +126,34 @@ def denoise_block(
         height=int(ys[-1]) + patch + radius - top,
         width=int(xs[-1]) + patch + radius - left + 2 * LANES,  # kernels work on whole vectors
     )
-    window = whole._replace(top=top - images.top)  # in the rows that were read
-    y = window.cut(noisy, 0)
-    x = window.cut(guide, 0)
-    original, keep = noisy[:0], np.float32(0)
-    if partly is not None:
-        keep = np.float32(partly.keep)
-        if partly.original is not noisy:  # or all of the noise is left
-            original = window.cut(partly.original, 0)
+    window = whole._replace(top=top - lines.top)  # in the rows that were read
+    y = window.cut(inputs.noisy, 0)
+    x = window.cut(inputs.guide, 0)
+    original, keep = y[:0], np.float32(0)
+    if inputs.partly is not None:
+        keep = np.float32(inputs.partly.keep)
+        if inputs.partly.original is not inputs.noisy:  # or all of the noise is left
+            original = window.cut(inputs.partly.original, 0)
+    variance = inputs.noise.variance
     if isinstance(variance, np.ndarray):
         v = window.cut(variance, 1)
     else:
         v = np.full((1, 1, 1), variance, np.float32)
-    total, weight = np.zeros_like(y), np.zeros((len(bands), *y.shape[1:]), np.float32)
+    total, weight = np.zeros_like(y), np.zeros((len(denoisers), *y.shape[1:]), np.float32)
     rest = np.zeros_like(y if keep > 0 else y[:0])
-    most = max(band.group_size for band in bands)
+    most = max(planes.group_size for planes, _ in denoisers)
     sizes = group_sizes(block, shape, settings, most)
     plane = window.height * window.width
     key = int(ys[0]), int(xs[0])
     if groups is not None and key in groups:
-        places = groups[key].astype(np.intp)
+        offsets = groups[key].astype(np.intp)
     else:
-        places = np.zeros(len(sizes) * most, np.intp)
+        offsets = np.zeros(len(sizes) * most, np.intp)
         _match(
-            window.cut(similar, FAR).reshape(-1),
+            window.cut(inputs.similar, FAR).reshape(-1),
             window.width,
             plane,
-            len(similar),
+            len(inputs.similar),
             ys - top,
             xs - left,
             settings.stride,
@@ -114,32 +162,27 @@ def denoise_block(
             v.reshape(-1)[0],
             sizes,
             most,
-            places,
+            offsets,
         )
         if groups is not None:
-            groups[key] = places.astype(np.min_scalar_type(plane))
-    for band, corners in zip(bands, weight, strict=True):
-        band.denoise_groups(
-            y[band.planes].reshape(-1),
-            x[band.planes].reshape(-1),
-            guide is noisy,
-            (v if len(v) == 1 else v[band.planes]).reshape(-1),
-            0 if len(v) == 1 else plane,
-            original[band.planes].reshape(-1),
-            keep,
-            total[band.planes].reshape(-1),
-            rest[band.planes].reshape(-1),
-            corners.reshape(-1),
-            window.width,
-            plane,
-            band.planes.stop - band.planes.start,
-            places,
-            most,
-            np.minimum(sizes, band.group_size),
-            band.group_size,
-            patch,
+            groups[key] = offsets.astype(np.min_scalar_type(plane))
+    for (planes, denoise_groups), corners in zip(denoisers, weight, strict=True):
+        some, group_size = planes
+        denoise_groups(
+            GroupImages(
+                y[some].reshape(-1),
+                x[some].reshape(-1),
+                inputs.guide is inputs.noisy,
+                (v if len(v) == 1 else v[some]).reshape(-1),
+                0 if len(v) == 1 else plane,
+                original[some].reshape(-1),
+                keep,
+            ),
+            GroupSums(total[some].reshape(-1), rest[some].reshape(-1), corners.reshape(-1)),
+            GroupPlaces(offsets, most, np.minimum(sizes, group_size)),
+            GroupShape(window.width, plane, planes.number, patch, group_size),
         )
-    return images, whole, total, rest, weight
+    return lines, whole, total, rest, weight
 
 
 @kernel
@@ -183,46 +226,36 @@ def _match(
             first += count
 
 
-def band_of(
-    planes: range,
-    estimator: Estimator,
-    grid: Sequence[Block],
-    shape: tuple[int, int],
-    settings: Step,
-    *,
-    first: bool,
-) -> Band:
-    """What denoises the groups of a band: the kernel with its parameters, or the formula."""
-    group_size = settings.group_size if first else settings.chroma_group_size or settings.group_size
-    there = slice(planes.start, planes.stop)
+def denoiser_of(
+    planes: PlaneSet, step: Pass, grid: Sequence[Block], shape: tuple[int, int]
+) -> GroupDenoiser:
+    """What denoises the groups of some planes: the kernel with its parameters, or the formula."""
+    estimator, group_size = step.estimator, planes.group_size
     if estimator.kernel is None:
-        return Band(there, group_size, partial(_denoise_groups_by_formula, estimator.formula))
-    found = (group_sizes(block, shape, settings, group_size) for block in grid)
+        return GroupDenoiser(planes, partial(_denoise_groups_by_formula, estimator.formula))
+    n = planes.number * step.settings.patch_size**2
+    found = (group_sizes(block, shape, step.settings, group_size) for block in grid)
     parameters: list[npt.NDArray[np.float32]] = []
     starts = np.zeros(group_size + 1, np.intp)
     for m in sorted({int(size) for sizes in found for size in np.unique(sizes)}):
         starts[m] = sum(part.size for part in parameters)
-        numbers = estimator.parameters(len(planes) * settings.patch_size**2, m)
-        parameters.append(np.asarray(numbers, np.float32).reshape(-1))
+        parameters.append(np.asarray(estimator.parameters(n, m), np.float32).reshape(-1))
     estimate = compiled(estimator.kernel, ESTIMATE)
     compiled(_denoise_groups, _DENOISE_GROUPS)
-    return Band(
-        there,
-        group_size,
-        partial(_denoise_groups, estimate, np.concatenate(parameters), starts),
+    return GroupDenoiser(
+        planes, partial(_denoise_groups, estimate, np.concatenate(parameters), starts)
     )
 
 
 @kernel
-def _denoise_groups(
-    estimate, parameters, starts, noisy, guide, guide_is_noisy, variance, variance_plane, original, keep,
-    total, rest, weight, row_length, plane, planes, places, places_row, sizes, group_size, patch,
-):  # fmt: skip
+def _denoise_groups(estimate, parameters, starts, images, sums, places, shape):
+    row_length, plane, planes, patch, group_size = shape
+    variance, original, keep = images.variance, images.original, images.keep
     n = planes * patch * patch
     size, most = padded(n), padded(group_size)
     # Zeros, since arithmetic on whole vectors also touches what no pixel is ever written to.
     Y = np.zeros(most * size + LANES, np.float32)
-    X = Y if guide_is_noisy else np.zeros(most * size + LANES, np.float32)
+    X = Y if images.guide_is_noisy else np.zeros(most * size + LANES, np.float32)
     same_noise, partly = len(variance) == 1, len(original) > 0
     V = variance.copy() if same_noise else np.zeros(most * size + LANES, np.float32)
     before = np.zeros(most * size + LANES if partly else 0, np.float32)
@@ -230,14 +263,14 @@ def _denoise_groups(
     weights = np.empty(most, np.float32)
     mask, inside = ones(patch), ones(n)
     left = np.float32(1)
-    for k in range(len(sizes)):
-        m = sizes[k]
-        here = places[k * places_row : k * places_row + m]
-        gather(noisy, row_length, plane, planes, here, m, patch, Y)
-        if not guide_is_noisy:
-            gather(guide, row_length, plane, planes, here, m, patch, X)
+    for k in range(len(places.sizes)):
+        m = places.sizes[k]
+        here = places.offsets[k * places.row : k * places.row + m]
+        gather(images.noisy, row_length, plane, planes, here, m, patch, Y)
+        if not images.guide_is_noisy:
+            gather(images.guide, row_length, plane, planes, here, m, patch, X)
         if not same_noise:
-            gather(variance, row_length, variance_plane, planes, here, m, patch, V)
+            gather(variance, row_length, images.variance_plane, planes, here, m, patch, V)
         if partly:
             gather(original, row_length, plane, planes, here, m, patch, before)
             left = max(
@@ -254,13 +287,13 @@ def _denoise_groups(
         change = denoised
         for o in range(0, m * size, LANES):
             store(change, o, load(denoised, o) - load(Y, o))
-        aggregate_weights(weights, here, m, weight)
-        aggregate(change, weights, here, m, patch, mask, total, row_length, plane, planes)
+        aggregate_weights(weights, here, m, sums.weight)
+        aggregate(change, weights, here, m, patch, mask, sums.total, row_length, plane, planes)
         if keep > 0:
             share = splat(1 - keep / left)
             for o in range(0, m * size, LANES):
                 store(change, o, share * load(change, o))
-            aggregate(change, weights, here, m, patch, mask, rest, row_length, plane, planes)
+            aggregate(change, weights, here, m, patch, mask, sums.rest, row_length, plane, planes)
 
 
 @part
@@ -288,27 +321,35 @@ def _noise_left(before, after, variance, inside, n, m):
 
 
 def _denoise_groups_by_formula(
-    formula: Callable[..., Estimate], noisy, guide, guide_is_noisy, variance, variance_plane, original,
-    keep, total, rest, weight, row_length, plane, planes, places, places_row, sizes, group_size, patch,
-) -> None:  # fmt: skip
+    formula: Callable[..., Estimate],
+    images: GroupImages,
+    sums: GroupSums,
+    places: GroupPlaces,
+    shape: GroupShape,
+) -> None:
     """All groups of one size at once, in float64."""
+    row_length, plane, planes, patch, _ = shape
     n = planes * patch * patch
-    for m in np.unique(sizes):
-        here = places.reshape(-1, places_row)[sizes == m, :m].copy()
+    for m in np.unique(places.sizes):
+        here = places.offsets.reshape(-1, places.row)[places.sizes == m, :m].copy()
 
         def groups(image, distance=plane, here=here, m=m):
             found = gather_all(image, row_length, distance, planes, here, patch)
             return found[:, :m, :n].mT.astype(np.float64)
 
-        Y, X = groups(noisy), groups(guide)
-        V = float(variance[0]) if len(variance) == 1 else groups(variance, variance_plane)
+        Y, X = groups(images.noisy), groups(images.guide)
+        V = (
+            float(images.variance[0])
+            if len(images.variance) == 1
+            else groups(images.variance, images.variance_plane)
+        )
         left = 1.0
-        if len(original):
-            spread = np.var(groups(original) - Y, axis=(1, 2), keepdims=True)
+        if len(images.original):
+            spread = np.var(groups(images.original) - Y, axis=(1, 2), keepdims=True)
             mean = np.mean(V, axis=(-2, -1), keepdims=True) if np.ndim(V) else V
-            left = np.maximum(1 - np.sqrt(spread / mean), keep + 1e-6)
+            left = np.maximum(1 - np.sqrt(spread / mean), images.keep + 1e-6)
             V = np.broadcast_to(V * left**2, Y.shape)  # as formulas are promised
-        estimate, weights = formula(Y, X, V)
+        estimate, weights = formula(Y, X, GroupNoise(V))
         estimate, weights = np.asarray(estimate), np.asarray(weights)
         expected = (len(here), n, m), (len(here), m)
         if (estimate.shape, weights.shape) != expected:
@@ -318,13 +359,13 @@ def _denoise_groups_by_formula(
             )
         weights = np.ascontiguousarray(weights, np.float32)
         change = estimate - Y
-        for values, sums, corners in (
-            (change, total, weight),
-            ((1 - keep / left) * change, rest, np.zeros_like(weight)),
+        for values, total, corners in (
+            (change, sums.total, sums.weight),
+            ((1 - images.keep / left) * change, sums.rest, np.zeros_like(sums.weight)),
         ):
-            if len(sums):
+            if len(total):
                 rows = np.zeros(
                     (len(here), -(-m // LANES) * LANES, -(-n // LANES) * LANES), np.float32
                 )
                 rows[:, :m, :n] = values.mT
-                aggregate_all(rows, weights, here, patch, sums, row_length, plane, planes, corners)
+                aggregate_all(rows, weights, here, patch, total, row_length, plane, planes, corners)

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..recipes import Step
+from ..algorithm.passes import Pass
+from ..algorithm.settings import Step
 
 Image = npt.NDArray[np.float32]
 Positions = npt.NDArray[np.intp]
@@ -53,28 +54,27 @@ class Window(NamedTuple):
         return (slice(None), *here), (slice(None), slice(y0, y1), slice(x0, x1))
 
 
-def lines(
-    shape: tuple[int, int], settings: Step, shifted: bool = False, rows: range | None = None
-) -> list[list[Block]]:
+def lines(shape: tuple[int, int], step: Pass, rows: range | None = None) -> list[list[Block]]:
     """The reference patches of an image, in lines of blocks; only those that reach some rows, if they are given.
 
     They are a grid of the given stride, and the first and last row and column.
     """
-    ys, xs = (references(length, settings, shifted) for length in shape)
+    ys, xs = (references(length, step) for length in shape)
     columns = [xs[j : j + _COLUMNS] for j in range(0, len(xs), _COLUMNS)]
     found = []
     for i in range(0, len(ys), _ROWS):
         line = [Block(ys[i : i + _ROWS], some) for some in columns]
-        reach = rows_read([line], shape, settings)
+        reach = rows_read([line], shape, step.settings)
         if rows is None or (reach.start < rows.stop and rows.start < reach.stop):
             found.append(line)
     return found
 
 
-def references(length: int, settings: Step, shifted: bool) -> Positions:
+def references(length: int, step: Pass) -> Positions:
     """Where the reference patches of an axis begin."""
+    settings = step.settings
     last = length - settings.patch_size
-    start = settings.stride // 2 if shifted else 0
+    start = settings.stride // 2 if step.is_shifted else 0
     return np.union1d(np.arange(start, last + 1, settings.stride), [0, last]).astype(np.intp)
 
 

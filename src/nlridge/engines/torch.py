@@ -1,4 +1,4 @@
-"""The PyTorch engine: one step of the algorithm on tensors, on whatever device they are.
+"""The PyTorch engine: one pass over images that are tensors, on whatever device they are.
 
 Matching, gathering and averaging are written for tensors; groups are denoised by the family's formula, many at a
 time.  Images are tensors of (planes, batch, height, width).  A strip is some rows of reference patches, of one
@@ -7,7 +7,7 @@ never looks at what is computed, so that it never waits for the device.
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -17,11 +17,11 @@ from torch import Tensor
 from torch.nn.functional import avg_pool2d, pad
 from torch.utils.checkpoint import checkpoint
 
+from ..algorithm.inputs import StepInputs
+from ..algorithm.passes import Pass, PlaneSet
 from ..arrays import sent
-from ..families import Estimator
+from ..families import GroupNoise
 from ..patches.matching import FAR
-from ..recipes import Step
-from ..rounds import Partly
 from .grid import Block, Positions, group_sizes, references
 
 Groups: TypeAlias = dict[tuple[int, ...], Tensor]
@@ -46,47 +46,17 @@ class Strip(NamedTuple):
         return self.images.start, int(self.block.ys[0]), int(self.block.ys[-1])
 
 
-class _Images(NamedTuple):
-    """What a step reads."""
-
-    noisy: Tensor
-    guide: Tensor
-    variance: float | Tensor
-    original: Tensor | None
-
-    def of(self, strip: Strip) -> "_Images":
-        """The part of all of them that belongs to a strip."""
-        parts = [strip.of(image) if isinstance(image, Tensor) else image for image in self]
-        if self.guide is self.noisy:
-            parts[1] = parts[0]
-        return _Images(*parts)
-
-
-def step(
-    noisy: Tensor,
-    guide: Tensor,
-    estimator: Estimator,
-    settings: Step,
-    variance: float | Tensor,
-    *,
-    similar: Tensor,
-    bands: Sequence[range],
-    partly: Partly | None = None,
-    groups: Groups | None = None,
-    shifted: bool = False,
-    max_memory: int,
+def run_pass(
+    inputs: StepInputs, step: Pass, groups: Groups | None = None, *, max_memory: int
 ) -> tuple[Tensor, Tensor]:
-    """Match on `similar`, denoise the groups, and average them back into images.
+    """Match on `inputs.similar`, denoise the groups, and average them back into images.
 
-    As `nlridge.engines.cpu.step`, for tensors.  `max_memory` is what it may take at a time, in bytes; where the
-    device has not as much, it is tried again with half of it.
+    As `nlridge.engines.cpu.run_pass`, for tensors.  `max_memory` is what it may take at a time, in bytes; if the
+    device runs out of memory, it tries again with half of that.
     """
-    run = partial(_step, bands=bands, estimator=estimator, settings=settings, shifted=shifted)
-    keep = 0.0 if partly is None else partly.keep
-    images = _Images(noisy, guide, variance, None if partly is None else partly.original)
     while True:
         try:
-            return run(images, similar, keep=keep, known=groups, max_memory=max_memory)
+            return _run_pass(inputs, step, groups, max_memory)
         except torch.OutOfMemoryError:
             if max_memory <= _LEAST_MEMORY:
                 raise
@@ -94,48 +64,36 @@ def step(
         if groups is not None:  # those of larger strips
             groups.clear()
         warnings.warn(
-            f"{noisy.device} is out of memory; trying again with max_memory={max_memory} "
+            f"{inputs.noisy.device} is out of memory; trying again with max_memory={max_memory} "
             "(pass max_memory to NLRidge to begin with less)",
             RuntimeWarning,
             stacklevel=2,
         )
 
 
-def _step(
-    images: _Images,
-    similar: Tensor,
-    *,
-    bands: Sequence[range],
-    estimator: Estimator,
-    settings: Step,
-    shifted: bool,
-    keep: float,
-    known: Groups | None,
-    max_memory: int,
+def _run_pass(
+    inputs: StepInputs, step: Pass, known: Groups | None, max_memory: int
 ) -> tuple[Tensor, Tensor]:
-    noisy, patch = images.noisy, settings.patch_size
-    sums = noisy.new_zeros((2 if keep > 0 else 1, *noisy.shape))
-    weight = noisy.new_zeros((len(bands), *noisy.shape[1:]))
-    sizes = [
-        settings.group_size if k == 0 else settings.chroma_group_size or settings.group_size
-        for k in range(len(bands))
-    ]
-    for strip in _strips(similar, settings, shifted, max_memory):
-        places = _places(similar, strip, settings, max(sizes), known)
-        here = images.of(strip)
-        for k, planes in enumerate(bands):
-            there = slice(planes.start, planes.stop)
-            average = _recomputed(partial(_sums, here, there, estimator, patch, keep), images)
-            for groups in _of_one_size(places, strip, noisy.shape[2:], settings, sizes[k]):
-                most = max_memory // _bytes_of_a_group(groups, planes, patch, noisy)
-                for part in groups.split(max(1, most)):
+    noisy, similar, patch = inputs.noisy, inputs.similar, step.settings.patch_size
+    sets = step.plane_sets(len(noisy))
+    sums = noisy.new_zeros((2 if inputs.keeps_noise else 1, *noisy.shape))
+    weight = noisy.new_zeros((len(sets), *noisy.shape[1:]))
+    most = max(planes.group_size for planes in sets)
+    for strip in _strips(similar, step, max_memory):
+        places = _places(similar, strip, step, most, known)
+        here = inputs.mapped(strip.of)
+        for k, planes in enumerate(sets):
+            average = _recomputed(partial(_sums, here, planes, step), inputs)
+            for groups in _of_one_size(places, strip, noisy.shape[2:], step, planes.group_size):
+                at_once = max_memory // _bytes_of_a_group(groups, planes, patch, noisy)
+                for part in groups.split(max(1, at_once)):
                     some, corners = average(part)
-                    sums[:, there, strip.images, strip.pixels] += some
+                    sums[:, planes.planes, strip.images, strip.pixels] += some
                     weight[k, strip.images, strip.pixels] += corners
     found = torch.cat(
         [
-            sums[:, planes.start : planes.stop] / _spread(corners, patch)
-            for planes, corners in zip(bands, weight, strict=True)
+            sums[:, planes.planes] / _spread(corners, patch)
+            for planes, corners in zip(sets, weight, strict=True)
         ],
         dim=1,
     )
@@ -144,10 +102,11 @@ def _step(
     return found[0], found[-1]
 
 
-def _strips(similar: Tensor, settings: Step, shifted: bool, max_memory: int) -> Iterator[Strip]:
+def _strips(similar: Tensor, step: Pass, max_memory: int) -> Iterator[Strip]:
     """All reference patches, as many at a time as memory allows for matching."""
     _, batch, height, width = similar.shape
-    ys, xs = (references(length, settings, shifted) for length in (height, width))
+    settings = step.settings
+    ys, xs = (references(length, step) for length in (height, width))
     window, radius = settings.window, settings.window // 2
     floats_of_a_row = 4 * len(xs) * window**2 + 3 * settings.patch_size * window * width
     rows = max(1, max_memory // (floats_of_a_row * similar.element_size()))
@@ -171,25 +130,24 @@ def _evenly_spaced(positions: Positions, stride: int) -> list[Positions]:
     return np.split(positions, 1 + np.flatnonzero(np.diff(positions) != stride))
 
 
-def _places(
-    similar: Tensor, strip: Strip, settings: Step, count: int, known: Groups | None
-) -> Tensor:
+def _places(similar: Tensor, strip: Strip, step: Pass, count: int, known: Groups | None) -> Tensor:
     """Those of `match`, which are remembered if there are rounds to come."""
     if known is None:
-        return match(similar, strip, settings, count)
+        return match(similar, strip, step, count)
     if strip.name not in known:
-        known[strip.name] = match(similar, strip, settings, count).int()
+        known[strip.name] = match(similar, strip, step, count).int()
     return known[strip.name].long()
 
 
 @torch.no_grad()
-def match(similar: Tensor, strip: Strip, settings: Step, count: int) -> Tensor:
+def match(similar: Tensor, strip: Strip, step: Pass, count: int) -> Tensor:
     """The `count` patches that are nearest to each reference, the nearest first: (references, count).
 
     A patch is named by the place of its corner among the pixels of the strip.  Where the window holds fewer, what
     comes after those means nothing.
     """
     planes, _, height, width = similar.shape
+    settings = step.settings
     ys, xs = strip.block
     patch, stride, window = settings.patch_size, settings.stride, settings.window
     radius = window // 2
@@ -225,10 +183,10 @@ def match(similar: Tensor, strip: Strip, settings: Step, count: int) -> Tensor:
 
 
 def _of_one_size(
-    places: Tensor, strip: Strip, shape: tuple[int, int], settings: Step, most: int
+    places: Tensor, strip: Strip, shape: tuple[int, int], step: Pass, most: int
 ) -> Iterator[Tensor]:
     """The groups of a strip, those of one size together: (groups, size)."""
-    sizes = group_sizes(strip.block, shape, settings, most)
+    sizes = group_sizes(strip.block, shape, step.settings, most)
     for size in np.unique(sizes):
         if (sizes == size).all():
             yield places[:, :size]
@@ -237,28 +195,28 @@ def _of_one_size(
             yield places[sent(these, places), :size]
 
 
-def _bytes_of_a_group(groups: Tensor, planes: range, patch: int, noisy: Tensor) -> int:
+def _bytes_of_a_group(groups: Tensor, planes: PlaneSet, patch: int, noisy: Tensor) -> int:
     """What a formula takes: the patches some times over, some square matrices, and where the patches are."""
-    n, m = len(planes) * patch**2, groups.shape[1]
+    n, m = planes.number * patch**2, groups.shape[1]
     return noisy.element_size() * (8 * n * m + 6 * (m**2 + n**2)) + 8 * n * m
 
 
-def _recomputed(function: Callable[..., Sums], images: _Images) -> Callable[..., Sums]:
+def _recomputed(function: Callable[..., Sums], inputs: StepInputs) -> Callable[..., Sums]:
     """The function, which for gradients is run again rather than all that it computes be kept."""
-    wanted = (isinstance(image, Tensor) and image.requires_grad for image in images)
+    wanted = (image.requires_grad for image in inputs.images())
     if not (torch.is_grad_enabled() and any(wanted)):
         return function
     return partial(checkpoint, function, use_reentrant=False, preserve_rng_state=False)
 
 
-def _sums(
-    images: _Images, planes: slice, estimator: Estimator, patch: int, keep: float, groups: Tensor
-) -> Sums:
+def _sums(inputs: StepInputs, plane_set: PlaneSet, step: Pass, groups: Tensor) -> Sums:
     """The weighted sums of what changes in the patches, and the weights at their corners, in the shape of the strip.
 
     There are two kinds of sums if some noise is to be kept: without it and with it.
     """
-    noisy, guide, variance, original = images
+    planes, patch, partly = plane_set.planes, step.settings.patch_size, inputs.partly
+    noisy, guide, variance = inputs.noisy, inputs.guide, inputs.noise.variance
+    keep = 0.0 if partly is None else partly.keep
     shape = noisy[planes].shape
     steps = torch.arange(patch, device=noisy.device)
     pixels = groups[:, None] + (steps[:, None] * shape[-1] + steps).flatten()[:, None]
@@ -271,14 +229,15 @@ def _sums(
     X = Y if guide is noisy else gathered(guide)
     V = gathered(variance.expand_as(noisy)) if isinstance(variance, Tensor) else variance
     left = 1.0
-    if original is not None:
-        spread = (gathered(original) - Y).var((1, 2), correction=0, keepdim=True)
+    if partly is not None:
+        spread = (gathered(partly.original) - Y).var((1, 2), correction=0, keepdim=True)
         typical = V.mean((1, 2), keepdim=True) if isinstance(V, Tensor) else V
         # A root has no gradient at 0.
         left = (1 - (spread / typical + 1e-12) ** 0.5).clip(min=keep + 1e-6)
     V = V * left**2
     # A formula is promised a number, or a tensor of the shape of Y.
-    estimate, weights = estimator.formula(Y, X, V.expand_as(Y) if isinstance(V, Tensor) else V)
+    noise = GroupNoise(V.expand_as(Y) if isinstance(V, Tensor) else V)
+    estimate, weights = step.estimator.formula(Y, X, noise)
     if not (isinstance(estimate, Tensor) and isinstance(weights, Tensor)):
         raise TypeError(
             f"the formula gave {type(estimate).__name__} and {type(weights).__name__}; "

@@ -1,10 +1,11 @@
 """NL-Bayes: the pixels of a patch are combined linearly, f_{Θ,β}(Y) = ΘY + βu' (section 3.1 of the paper)."""
 
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from ..arrays import Array, identity, inverse, spread
+from ..arrays import Array, identity, inverse
 from ..kernels.compile import kernel, part
 from ..kernels.linalg import (
     ONE,
@@ -19,51 +20,71 @@ from ..kernels.linalg import (
 )
 from ..kernels.simd import LANES, fma, load, splat, store
 from ..kernels.variances import patch_variance, pixel_scales
-from . import Estimate, Estimator, Family, Variance, conditioned, squared_norm
+from .family import (
+    Estimate,
+    Estimator,
+    Family,
+    GroupNoise,
+    conditioned,
+    constant,
+    expect_not_negative,
+    squared_norm,
+)
 
 
-def bayes(*, noisier: float = 0.1) -> Family:
+@dataclass(frozen=True)
+class Bayes(Family):
     """The family of NL-Bayes.
 
     Parameters
     ----------
-    noisier
+    noisier : float
         Step 1 minimises the risk as if noise of this share of the variance had been added, which
-        keeps Θ well conditioned in flat areas; 0 is the paper's formula, but for 1e-4 that are always
-        added.
+        keeps Θ well conditioned in flat areas. 0 is the paper's formula, except that at least 1e-4 is
+        always added.
     """
-    noisier = conditioned(noisier)
-    first = Estimator(
-        partial(pilot, noisier=noisier), bayes_kernel, lambda n, m: (noisier, 1 + noisier)
-    )
-    second = Estimator(refine, bayes_kernel, lambda n, m: (1, 1))
-    return Family("bayes", first, second)
+
+    noisier: float = 0.1
+
+    def __post_init__(self) -> None:
+        expect_not_negative("noisier", self.noisier)
+
+    @property
+    def pilot(self) -> Estimator:
+        noisier = conditioned(self.noisier)
+        return Estimator(
+            partial(pilot, noisier=noisier), bayes_kernel, constant(noisier, 1 + noisier)
+        )
+
+    @property
+    def refine(self) -> Estimator:
+        return Estimator(refine, bayes_kernel, constant(1, 1))
 
 
 # The formulas.
 
 
-def noise_in_pixels(variance: Variance, X: Array) -> Array:
+def mean_noise(noise: GroupNoise, X: Array) -> Array:
     """The diagonal of R = E[WW'] / m: the variance of each pixel, as a mean over the patches of X."""
-    return spread(variance, X).mean(axis=-1)
+    return noise.in_pixels(X).mean(axis=-1)
 
 
-def risk(X: Array, theta: Array, beta: Array, variance: Variance) -> Array:
+def risk(X: Array, theta: Array, beta: Array, noise: GroupNoise) -> Array:
     """E|f(Y) - X|² = |ΘX + βu' - X|² + m tr ΘRΘ', the quadratic risk (Proposition 6.7); for one σ², m σ² |Θ|²."""
     m = X.shape[-1]
-    R = noise_in_pixels(variance, X)[..., None, :]
+    R = mean_noise(noise, X)[..., None, :]
     error = squared_norm(theta @ X + beta[..., None] - X)
     return error + m * (R * theta**2).sum(axis=(-2, -1))
 
 
-def sure(Y: Array, theta: Array, beta: Array, variance: Variance, noisier: float = 0.0) -> Array:
+def sure(Y: Array, theta: Array, beta: Array, noise: GroupNoise, noisier: float = 0.0) -> Array:
     """Stein's unbiased estimate of the risk, |ΘY + βu' - Y|² + 2 m tr ΘR - m tr R (Proposition 6.5).
 
     With α = `noisier` > 0, of the risk for noise of variance (1 + α) σ²: what is added to Y in
     thought is averaged out, which leaves α m tr (Θ - I)R(Θ - I)' of it.
     """
     n, m = Y.shape[-2:]
-    R = noise_in_pixels(variance, Y)
+    R = mean_noise(noise, Y)
     change = theta - identity(n, Y)
     trace = (R * (2 * theta.diagonal(0, -2, -1) - 1)).sum(axis=-1)
     return (
@@ -73,37 +94,37 @@ def sure(Y: Array, theta: Array, beta: Array, variance: Variance, noisier: float
     )
 
 
-def minimise_sure(Y: Array, variance: Variance, noisier: float = 0.0) -> tuple[Array, Array]:
+def minimise_sure(Y: Array, noise: GroupNoise, noisier: float = 0.0) -> tuple[Array, Array]:
     """Θ = I - (1 + α) R (C_Y + α R)⁻¹ and β = (I - Θ) μ_Y, with α = `noisier` (Proposition 6.6)."""
     mean, C = _moments(Y)
     unit = identity(Y.shape[-2], Y)
-    R = noise_in_pixels(variance, Y)[..., None] * unit
+    R = mean_noise(noise, Y)[..., None] * unit
     theta = unit - (1 + noisier) * R @ inverse(C + noisier * R)
     return theta, ((unit - theta) @ mean)[..., 0]
 
 
-def minimise_risk(X: Array, variance: Variance) -> tuple[Array, Array]:
+def minimise_risk(X: Array, noise: GroupNoise) -> tuple[Array, Array]:
     """Θ = C_X (C_X + R)⁻¹ and β = (I - Θ) μ_X (Proposition 6.7)."""
     mean, C = _moments(X)
     unit = identity(X.shape[-2], X)
-    R = noise_in_pixels(variance, X)[..., None] * unit
+    R = mean_noise(noise, X)[..., None] * unit
     theta = C @ inverse(C + R)
     return theta, ((unit - theta) @ mean)[..., 0]
 
 
-def pilot(Y: Array, X: Array, variance: Variance, noisier: float) -> Estimate:
+def pilot(Y: Array, X: Array, noise: GroupNoise, noisier: float) -> Estimate:
     """Step 1: the minimiser of SURE; X takes no part."""
-    return _combine(Y, *minimise_sure(Y, variance, noisier), variance)
+    return _combine(Y, *minimise_sure(Y, noise, noisier), noise)
 
 
-def refine(Y: Array, X: Array, variance: Variance) -> Estimate:
+def refine(Y: Array, X: Array, noise: GroupNoise) -> Estimate:
     """Step 2: the minimiser of the risk, with the pilot X in place of the truth."""
-    return _combine(Y, *minimise_risk(X, variance), variance)
+    return _combine(Y, *minimise_risk(X, noise), noise)
 
 
-def _combine(Y: Array, theta: Array, beta: Array, variance: Variance) -> Estimate:
+def _combine(Y: Array, theta: Array, beta: Array, noise: GroupNoise) -> Estimate:
     """ΘY + βu', and one over the variance of each patch: the same Θ denoises all of them alike."""
-    weights = 1 / spread(variance, Y).mean(axis=-2)
+    weights = 1 / noise.in_pixels(Y).mean(axis=-2)
     return theta @ Y + beta[..., None], weights
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -11,7 +12,7 @@ from ..arrays import Array, library, like, spread
 from ..kernels.compile import kernel, part
 from ..kernels.linalg import ONE, ZERO, padded, panels, product, transposed
 from ..kernels.simd import LANES, splat, store
-from . import Estimate, Estimator, Family, Variance, expect_not_negative, squared_norm
+from .family import Estimate, Estimator, Family, GroupNoise, expect_not_negative, squared_norm
 
 Transform: TypeAlias = Callable[[int], Array]
 
@@ -41,41 +42,53 @@ def haar(size: int) -> Array:
     return np.stack(rows)
 
 
-def bm3d(
-    *,
-    threshold: float | None = 2.7,
-    patch_transform: Transform = dct,
-    group_transform: Transform = dct,
-) -> Family:
+@dataclass(frozen=True)
+class BM3D(Family):
     """The family of BM3D.
 
     Parameters
     ----------
-    threshold
-        Step 1 cancels the coefficients that are smaller than this multiple of sigma, and keeps the
+    threshold : float, optional
+        Step 1 cancels the coefficients that are smaller than this multiple of sigma and keeps the
         others: 2.7 is the choice of BM3D, √2 the one that SURE prescribes. With None, SURE is
         minimised without a constraint on Θ (Θ̂₁ₐ, which is of theoretical interest only).
-    patch_transform, group_transform
-        Functions that give an orthonormal matrix of a size, whose rows are the basis. The first is
+    patch_transform, group_transform : callable
+        Functions that return an orthonormal matrix of a given size, whose rows are the basis. The first is
         applied to the rows and to the columns of a patch, the second along the group, whose size may
         be any up to the group size where an image or a window is small.
     """
-    if threshold is not None:
-        expect_not_negative("threshold", threshold)
-    matrices = partial(transforms, patch_transform=patch_transform, group_transform=group_transform)
-    first = Estimator(
-        partial(pilot, matrices=matrices, threshold=threshold),
-        pilot_kernel,
-        partial(
-            _parameters, patch_transform, group_transform, -1 if threshold is None else threshold
-        ),
-    )
-    second = Estimator(
-        partial(refine, matrices=matrices),
-        refine_kernel,
-        partial(_parameters, patch_transform, group_transform, 0),
-    )
-    return Family("bm3d", first, second)
+
+    threshold: float | None = 2.7
+    patch_transform: Transform = dct
+    group_transform: Transform = dct
+
+    def __post_init__(self) -> None:
+        if self.threshold is not None:
+            expect_not_negative("threshold", self.threshold)
+
+    def __repr__(self) -> str:
+        patch, group = (
+            getattr(transform, "__name__", repr(transform))
+            for transform in (self.patch_transform, self.group_transform)
+        )
+        return f"BM3D(threshold={self.threshold}, patch_transform={patch}, group_transform={group})"
+
+    @property
+    def pilot(self) -> Estimator:
+        formula = partial(pilot, matrices=self._matrices, threshold=self.threshold)
+        threshold = -1 if self.threshold is None else self.threshold
+        return Estimator(formula, pilot_kernel, partial(self._parameters, threshold))
+
+    @property
+    def refine(self) -> Estimator:
+        formula = partial(refine, matrices=self._matrices)
+        return Estimator(formula, refine_kernel, partial(self._parameters, 0))
+
+    def _matrices(self, n: int, m: int) -> tuple[Array, Array]:
+        return transforms(n, m, self.patch_transform, self.group_transform)
+
+    def _parameters(self, threshold: float, n: int, m: int) -> Array:
+        return parameters_of(self.patch_transform, self.group_transform, threshold, n, m)
 
 
 # The formulas.
@@ -98,78 +111,78 @@ def _checked(transform: Transform, size: int) -> Array:
     return matrix
 
 
-def noise_in_coefficients(variance: Variance, P: Array, Q: Array) -> Variance:
+def noise_in_coefficients(noise: GroupNoise, P: Array, Q: Array) -> float | Array:
     """The variance S of each coefficient, (P ⊙ P) V (Q ⊙ Q), if V is that of each pixel; σ² if all are σ²."""
-    if isinstance(variance, float | int) or variance.shape[-2:] in ((), (1, 1)):
-        return variance
-    return P**2 @ variance @ Q**2
+    if noise.is_uniform:
+        return noise.variance
+    return P**2 @ noise.variance @ Q**2
 
 
-def risk(X: Array, theta: Array, variance: Variance, P: Array, Q: Array) -> Array:
+def risk(X: Array, theta: Array, noise: GroupNoise, P: Array, Q: Array) -> Array:
     """E|f(Y) - X|² = |Θ ⊙ PXQ - PXQ|² + Σ S ⊙ Θ², the quadratic risk (Proposition 6.10)."""
-    coefficients, S = P @ X @ Q, noise_in_coefficients(variance, P, Q)
+    coefficients, S = P @ X @ Q, noise_in_coefficients(noise, P, Q)
     error = squared_norm(theta * coefficients - coefficients)
     return error + (S * theta**2).sum(axis=(-2, -1))
 
 
-def sure(Y: Array, theta: Array, variance: Variance, P: Array, Q: Array) -> Array:
+def sure(Y: Array, theta: Array, noise: GroupNoise, P: Array, Q: Array) -> Array:
     """Stein's unbiased estimate of the risk, |f(Y) - Y|² + 2 <Θ, S> - Σ S (Proposition 6.8)."""
-    S = noise_in_coefficients(variance, P, Q)
-    denoised, _ = _combine(Y, theta, variance, P, Q)
+    S = noise_in_coefficients(noise, P, Q)
+    denoised, _ = _combine(Y, theta, noise, P, Q)
     return squared_norm(denoised - Y) + (S * (2 * theta - 1)).sum(axis=(-2, -1))
 
 
-def minimise_sure(Y: Array, variance: Variance, P: Array, Q: Array) -> Array:
+def minimise_sure(Y: Array, noise: GroupNoise, P: Array, Q: Array) -> Array:
     """Θ̂₁ₐ = 1 - S / (PYQ)² (Proposition 6.9).
 
     Coefficients below 1e-4 of their noise count as that: an exact zero would give infinity.
     """
-    S = noise_in_coefficients(variance, P, Q)
+    S = noise_in_coefficients(noise, P, Q)
     return 1 - S / ((P @ Y @ Q) ** 2).clip(min=1e-8 * S)
 
 
-def keep_or_cancel(Y: Array, variance: Variance, P: Array, Q: Array, threshold: float) -> Array:
+def keep_or_cancel(Y: Array, noise: GroupNoise, P: Array, Q: Array, threshold: float) -> Array:
     """Θ = 1(|PYQ| ≥ threshold x √S): among zeros and ones, √2 minimises SURE (6.9)."""
-    S = noise_in_coefficients(variance, P, Q)
+    S = noise_in_coefficients(noise, P, Q)
     return (abs(P @ Y @ Q) >= threshold * S**0.5) * 1.0
 
 
-def minimise_risk(X: Array, variance: Variance, P: Array, Q: Array) -> Array:
+def minimise_risk(X: Array, noise: GroupNoise, P: Array, Q: Array) -> Array:
     """Θ = (PXQ)² / (S + (PXQ)²), Wiener's filter (Proposition 6.10)."""
     power = (P @ X @ Q) ** 2
-    return power / (noise_in_coefficients(variance, P, Q) + power)
+    return power / (noise_in_coefficients(noise, P, Q) + power)
 
 
 def pilot(
     Y: Array,
     X: Array,
-    variance: Variance,
+    noise: GroupNoise,
     matrices: Callable[[int, int], tuple[Array, Array]],
     threshold: float | None,
 ) -> Estimate:
     """Step 1: keep or cancel, or the unconstrained minimiser of SURE; X takes no part."""
     P, Q = (like(matrix, Y) for matrix in matrices(*Y.shape[-2:]))
     if threshold is None:
-        return _combine(Y, minimise_sure(Y, variance, P, Q), variance, P, Q)
-    return _combine(Y, keep_or_cancel(Y, variance, P, Q, threshold), variance, P, Q)
+        return _combine(Y, minimise_sure(Y, noise, P, Q), noise, P, Q)
+    return _combine(Y, keep_or_cancel(Y, noise, P, Q, threshold), noise, P, Q)
 
 
 def refine(
-    Y: Array, X: Array, variance: Variance, matrices: Callable[[int, int], tuple[Array, Array]]
+    Y: Array, X: Array, noise: GroupNoise, matrices: Callable[[int, int], tuple[Array, Array]]
 ) -> Estimate:
     """Step 2: the minimiser of the risk, with the pilot X in place of the truth."""
     P, Q = (like(matrix, Y) for matrix in matrices(*Y.shape[-2:]))
-    return _combine(Y, minimise_risk(X, variance, P, Q), variance, P, Q)
+    return _combine(Y, minimise_risk(X, noise, P, Q), noise, P, Q)
 
 
-def _combine(Y: Array, theta: Array, variance: Variance, P: Array, Q: Array) -> Estimate:
+def _combine(Y: Array, theta: Array, noise: GroupNoise, P: Array, Q: Array) -> Estimate:
     """P⁻¹(Θ ⊙ (PYQ))Q⁻¹, and a weight that is the same for all patches of the group.
 
     It is one over the mean variance that is left in a pixel, Σ S ⊙ Θ² / (n m): that of one coefficient
     at least, since |Θ| may be 0.
     """
     n, m = Y.shape[-2:]
-    S = spread(noise_in_coefficients(variance, P, Q), Y)
+    S = spread(noise_in_coefficients(noise, P, Q), Y)
     left = (S * theta**2).sum(axis=(-2, -1)) / (n * m)
     weight = 1 / left.clip(min=S.mean(axis=(-2, -1)) / (n * m))
     weights = library(Y).broadcast_to(weight[..., None], (*weight.shape, m))
@@ -179,7 +192,7 @@ def _combine(Y: Array, theta: Array, variance: Variance, P: Array, Q: Array) -> 
 # The kernels.
 
 
-def _parameters(
+def parameters_of(
     patch_transform: Transform, group_transform: Transform, threshold: float, n: int, m: int
 ) -> Array:
     """The threshold and the matrices: T with zeros up to a whole panel, Q and Q' up to whole vectors.

@@ -1,10 +1,12 @@
 """NL-Ridge: patches are combined linearly, f_Θ(Y) = YΘ (section 2 of the paper)."""
 
+from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
-from ..arrays import Array, all_known, entries, identity, inverse, library, precision, spread
+from ..arrays import Array, all_known, entries, identity, inverse, library, precision
 from ..kernels.compile import kernel, part
 from ..kernels.linalg import (
     ONE,
@@ -33,63 +35,72 @@ from ..kernels.simd import (
     transpose_difference,
 )
 from ..kernels.variances import patch_scales
-from . import (
+from .family import (
     Estimate,
     Estimator,
     Family,
-    Variance,
+    GroupNoise,
     conditioned,
+    constant,
     expect_not_negative,
     squared_norm,
 )
 
 
-def ridge(*, noisier: float = 0.05, tolerance: float = 0.0) -> Family:
+@dataclass(frozen=True)
+class Ridge(Family):
     """The family of NL-Ridge.
 
     Parameters
     ----------
-    noisier
+    noisier : float
         Step 1 minimises the risk as if noise of this share of the variance had been added, which
-        keeps Θ well conditioned; 0 is the paper's formula, but for 1e-4 that are always added.
-    tolerance
+        keeps Θ well conditioned. 0 is the paper's formula, except that at least 1e-4 is always added.
+    tolerance : float
         Step 2 works around the mean patch and approximates the Gram matrix of the pilot by one of
-        low rank, to within this multiple of the noise in a patch; 0 is the paper's formula.
+        low rank, to within this multiple of the noise in a patch. 0 is the paper's formula.
     """
-    noisier = conditioned(noisier)
-    expect_not_negative("tolerance", tolerance)
-    first = Estimator(
-        partial(pilot, noisier=noisier), ridge_kernel, lambda n, m: (noisier, 1 + noisier)
-    )
-    if tolerance > 0:
-        formula = partial(refine_low_rank, tolerance=tolerance)
-        second = Estimator(formula, low_rank_kernel, lambda n, m: (tolerance,))
-    else:
-        second = Estimator(refine, ridge_kernel, lambda n, m: (1, 1))
-    return Family("ridge", first, second, stacks_planes=True)
+
+    noisier: float = 0.05
+    tolerance: float = 0.0
+
+    stacks_planes: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        expect_not_negative("noisier", self.noisier)
+        expect_not_negative("tolerance", self.tolerance)
+
+    @property
+    def pilot(self) -> Estimator:
+        noisier = conditioned(self.noisier)
+        return Estimator(
+            partial(pilot, noisier=noisier), ridge_kernel, constant(noisier, 1 + noisier)
+        )
+
+    @property
+    def refine(self) -> Estimator:
+        if self.tolerance == 0:
+            return Estimator(refine, ridge_kernel, constant(1, 1))
+        formula = partial(refine_low_rank, tolerance=self.tolerance)
+        return Estimator(formula, low_rank_kernel, constant(self.tolerance))
 
 
 # The formulas.
 
 
-def noise_in_patches(variance: Variance, X: Array) -> Array:
-    """The diagonal D of N = E[W'W]: the variances of the pixels of each patch of X, summed; n σ² if all are σ²."""
-    return spread(variance, X).sum(axis=-2)
-
-
-def risk(X: Array, theta: Array, variance: Variance) -> Array:
+def risk(X: Array, theta: Array, noise: GroupNoise) -> Array:
     """E|f(Y) - X|² = |XΘ - X|² + tr Θ'NΘ, the quadratic risk (Proposition 2.3); for one σ², n σ² |Θ|²."""
-    D = noise_in_patches(variance, X)
+    D = noise.in_patches(X)
     return squared_norm(X @ theta - X) + (D[..., None] * theta**2).sum(axis=(-2, -1))
 
 
-def sure(Y: Array, theta: Array, variance: Variance, noisier: float = 0.0) -> Array:
+def sure(Y: Array, theta: Array, noise: GroupNoise, noisier: float = 0.0) -> Array:
     """Stein's unbiased estimate of the risk, |YΘ - Y|² + 2 tr NΘ - tr N (Proposition 2.1).
 
     With α = `noisier` > 0, of the risk for noise of variance (1 + α) σ²: what is added to Y in
     thought is averaged out, which leaves α tr (Θ - I)'N(Θ - I) of it.
     """
-    D = noise_in_patches(variance, Y)
+    D = noise.in_patches(Y)
     change = theta - identity(Y.shape[-1], Y)
     trace = (D * (2 * theta.diagonal(0, -2, -1) - 1)).sum(axis=-1)
     return (
@@ -99,24 +110,24 @@ def sure(Y: Array, theta: Array, variance: Variance, noisier: float = 0.0) -> Ar
     )
 
 
-def minimise_sure(Y: Array, variance: Variance, noisier: float = 0.0) -> Array:
+def minimise_sure(Y: Array, noise: GroupNoise, noisier: float = 0.0) -> Array:
     """Θ = I - (1 + α) (Y'Y + α N)⁻¹ N with α = `noisier` (Proposition 2.2)."""
-    return identity(Y.shape[-1], Y) - (1 + noisier) * _unexplained(Y, variance, noisier)
+    return identity(Y.shape[-1], Y) - (1 + noisier) * _unexplained(Y, noise, noisier)
 
 
-def minimise_risk(X: Array, variance: Variance) -> Array:
+def minimise_risk(X: Array, noise: GroupNoise) -> Array:
     """Θ = (X'X + N)⁻¹ X'X = I - (X'X + N)⁻¹ N: the ridge regression of X on itself (Proposition 2.3)."""
-    return identity(X.shape[-1], X) - _unexplained(X, variance, 1.0)
+    return identity(X.shape[-1], X) - _unexplained(X, noise, 1.0)
 
 
-def _unexplained(X: Array, variance: Variance, share: float) -> Array:
+def _unexplained(X: Array, noise: GroupNoise, share: float) -> Array:
     """(X'X + α N)⁻¹ N with α = `share`.
 
     Patches that are bright compared with the noise would take all digits of X'X.  So they are brought to
     units of the noise, X̃ = X N^(-1/2), and reflected so that their mean stands alone in the first column:
     with the reflection R that turns u = N^(-1/2) 1 to that axis, it is N^(-1/2) R (RX̃'X̃R + α I)⁻¹ R N^(1/2).
     """
-    u = noise_in_patches(variance, X)[..., None] ** -0.5
+    u = noise.in_patches(X)[..., None] ** -0.5
     unit = identity(X.shape[-1], X)
     v = u / (u.mT @ u) ** 0.5 + unit[:, :1]
     R = unit - 2 * v @ v.mT / (v.mT @ v)
@@ -124,7 +135,7 @@ def _unexplained(X: Array, variance: Variance, share: float) -> Array:
     return u * (R @ inverse(reflected.mT @ reflected + share * unit) @ R) / u.mT
 
 
-def minimise_risk_at_low_rank(X: Array, variance: Variance, tolerance: float) -> Array:
+def minimise_risk_at_low_rank(X: Array, noise: GroupNoise, tolerance: float) -> Array:
     """`minimise_risk` around the mean patch, at the least sufficient rank.
 
     In units of the noise, X̃ = X N^(-1/2) and u = N^(-1/2) 1, it is Θ̃ = uu'/u'u + F(F'F + I)⁻¹F' with
@@ -133,7 +144,7 @@ def minimise_risk_at_low_rank(X: Array, variance: Variance, tolerance: float) ->
     Cholesky factor, stopped when the trace of the rest is at most `tolerance`: what is left out is
     mostly noise of the pilot.
     """
-    u = noise_in_patches(variance, X)[..., None] ** -0.5
+    u = noise.in_patches(X)[..., None] ** -0.5
     mean = X @ u**2 / (u.mT @ u)
     scaled = (X - mean) * u.mT
     F = _pivoted_cholesky(scaled.mT @ scaled, tolerance, min(X.shape[-2:]))
@@ -163,32 +174,32 @@ def _pivoted_cholesky(G: Array, tolerance: float, rank: int) -> Array:
     return F
 
 
-def pilot(Y: Array, X: Array, variance: Variance, noisier: float) -> Estimate:
+def pilot(Y: Array, X: Array, noise: GroupNoise, noisier: float) -> Estimate:
     """Step 1: the minimiser of SURE; X takes no part."""
-    return _combine(Y, minimise_sure(Y, variance, noisier), variance)
+    return _combine(Y, minimise_sure(Y, noise, noisier), noise)
 
 
-def refine(Y: Array, X: Array, variance: Variance) -> Estimate:
+def refine(Y: Array, X: Array, noise: GroupNoise) -> Estimate:
     """Step 2: the minimiser of the risk, with the pilot X in place of the truth."""
-    return _combine(Y, minimise_risk(X, variance), variance)
+    return _combine(Y, minimise_risk(X, noise), noise)
 
 
-def refine_low_rank(Y: Array, X: Array, variance: Variance, tolerance: float) -> Estimate:
+def refine_low_rank(Y: Array, X: Array, noise: GroupNoise, tolerance: float) -> Estimate:
     """Step 2 at the least sufficient rank."""
-    return _combine(Y, minimise_risk_at_low_rank(X, variance, tolerance), variance)
+    return _combine(Y, minimise_risk_at_low_rank(X, noise, tolerance), noise)
 
 
-def _combine(Y: Array, theta: Array, variance: Variance) -> Estimate:
+def _combine(Y: Array, theta: Array, noise: GroupNoise) -> Estimate:
     """YΘ, and the weight of each patch."""
-    return Y @ theta, weights_of(theta, variance, Y)
+    return Y @ theta, weights_of(theta, noise, Y)
 
 
-def weights_of(theta: Array, variance: Variance, Y: Array) -> Array:
+def weights_of(theta: Array, noise: GroupNoise, Y: Array) -> Array:
     """One over the variance that is left in the pixels of each patch of Y, Θ_j'NΘ_j / n.
 
     That is held between the variances of the best mean of all patches and of the patch itself.
     """
-    D = noise_in_patches(variance, Y)
+    D = noise.in_patches(Y)
     left = (theta**2 * D[..., None]).sum(axis=-2)
     least = 1 / (1 / D).sum(axis=-1, keepdims=True)
     return Y.shape[-2] / left.clip(least, D)

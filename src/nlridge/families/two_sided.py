@@ -6,7 +6,9 @@ price of one.  Made for rounds (see `framework`): on noise that is partly gone a
 combining twice.
 """
 
+from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,38 +27,53 @@ from ..kernels.linalg import (
 )
 from ..kernels.simd import LANES, fma, load, splat, store, total
 from ..kernels.variances import patch_scales
-from . import Estimate, Estimator, Family, Variance, expect_not_negative
-from .ridge import noise_in_patches, ridge, weights_of
+from .family import Estimate, Estimator, Family, GroupNoise, constant, expect_not_negative
+from .ridge import Ridge, weights_of
 
 
-def two_sided(*, noisier: float = 0.2, penalty: float = 0.4) -> Family:
+@dataclass(frozen=True)
+class TwoSided(Family):
     """The two-sided family.
 
     Parameters
     ----------
-    noisier
-        As for `ridge`, whose step 1 is the first of this family too.
-    penalty
-        The ridge penalty, as a multiple κ of the noise in a patch: less than 1, since what the one side
-        leaves of the noise, the other removes.
+    noisier : float
+        As for `Ridge`, whose first step is also the first of this family.
+    penalty : float
+        The ridge penalty, as a multiple κ of the noise in a patch: less than 1, since each side removes
+        some of the noise that the other leaves.
     """
-    expect_not_negative("penalty", penalty)
-    first = ridge(noisier=noisier).pilot
-    second = Estimator(partial(refine, penalty=penalty), two_sided_kernel, lambda n, m: (penalty,))
-    return Family("two-sided", first, second, stacks_planes=True)
+
+    noisier: float = 0.2
+    penalty: float = 0.4
+
+    stacks_planes: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        expect_not_negative("noisier", self.noisier)
+        expect_not_negative("penalty", self.penalty)
+
+    @property
+    def pilot(self) -> Estimator:
+        return Ridge(noisier=self.noisier).pilot
+
+    @property
+    def refine(self) -> Estimator:
+        formula = partial(refine, penalty=self.penalty)
+        return Estimator(formula, two_sided_kernel, constant(self.penalty))
 
 
 # The formula.
 
 
-def both_sides(X: Array, variance: Variance, penalty: float) -> tuple[Array, Array, Array]:
+def both_sides(X: Array, noise: GroupNoise, penalty: float) -> tuple[Array, Array, Array]:
     """The matrices L and R, and the weights w of a mean patch: the estimate is L (Y - Yw1') R + Yw1'.
 
     In units of the noise, X̃ = (X - Xw1') N^(-1/2) with w ~ N⁻¹1, so that X̃ is centred, and
     A = X̃X̃' + κ I: L = X̃X̃'A⁻¹ = I - κ A⁻¹, and R = N^(-1/2) X̃'A⁻¹X̃ N^(1/2).  With κ = 1 and L = I
     that is the ridge regression around the mean patch.
     """
-    u = noise_in_patches(variance, X)[..., None] ** -0.5
+    u = noise.in_patches(X)[..., None] ** -0.5
     w = u**2 / (u.mT @ u)
     scaled = (X - X @ w) * u.mT
     unit = identity(X.shape[-2], X)
@@ -64,12 +81,12 @@ def both_sides(X: Array, variance: Variance, penalty: float) -> tuple[Array, Arr
     return unit - penalty * inverted, u * (scaled.mT @ inverted @ scaled) / u.mT, w
 
 
-def refine(Y: Array, X: Array, variance: Variance, penalty: float) -> Estimate:
+def refine(Y: Array, X: Array, noise: GroupNoise, penalty: float) -> Estimate:
     """Step 2: both sides from the pilot X.  The weight of a patch is that of R alone, which is better than to
     count L as well."""
-    left, right, w = both_sides(X, variance, penalty)
+    left, right, w = both_sides(X, noise, penalty)
     mean = Y @ w
-    return mean + left @ (Y - mean) @ right, weights_of(right + w, variance, Y)
+    return mean + left @ (Y - mean) @ right, weights_of(right + w, noise, Y)
 
 
 # The kernel.

@@ -13,8 +13,8 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
+from ..algorithm.passes import Pass
 from ..engines.grid import lines
-from ..recipes import Step
 
 Image = npt.NDArray[np.float32]
 
@@ -99,12 +99,10 @@ class Groups:
     been found already.
     """
 
-    def __init__(
-        self, folder: Path, shape: tuple[int, int], settings: Step, shifted: bool, known: bool
-    ) -> None:
-        self.arguments = folder, shape, settings, shifted, known
+    def __init__(self, folder: Path, shape: tuple[int, int], step: Pass, known: bool) -> None:
+        self.arguments = folder, shape, step, known
         self.folder, self.known = folder, known
-        self.lines = {int(line[0].ys[0]): line for line in lines(shape, settings, shifted)}
+        self.lines = {int(line[0].ys[0]): line for line in lines(shape, step)}
         self.some: dict[int, dict[int, npt.NDArray[Any]]] = {}
         """Of lines that are being read or written: by the row, then by the column of the first reference."""
         self.lock = threading.Lock()

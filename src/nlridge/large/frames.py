@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..algorithm.settings import Recipe
 from ..engines.pool import in_order
 from ..job import Job, block_means, block_of, ends_of, settled
 from ..levels import trusted
 from ..noise import Noise
 from ..noise.estimation import noise_of
-from ..recipes import Recipe
 from .bands import in_turn
 
 Pixels = npt.NDArray[Any]

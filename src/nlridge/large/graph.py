@@ -11,19 +11,18 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
-from .. import pyramid
+from ..algorithm import pyramid
+from ..algorithm.framework import denoised
+from ..algorithm.inputs import PlaneNoise, StepInputs
+from ..algorithm.passes import Pass
 from ..arguments import Layout
 from ..engines import cpu
 from ..engines.grid import lines, rows_read
-from ..families import Estimator
-from ..framework import denoised
 from ..job import Job, float_type
-from ..recipes import Step
-from ..rounds import Partly
 from .bands import bands_of
 from .frames import Frame, expect_finite, frames_of
 from .later import Image, part
-from .portable import portable, without_recipe
+from .portable import without_recipe
 from .scales import around, coarser_part, fine_rows, halved, with_coarse_part
 
 
@@ -73,11 +72,11 @@ def _denoised(pixels: Any, job: Job, band: int) -> Any:
     for planes in job.planes:
         shape = (len(planes.channels), *pixels.shape[1:])
         noisy: Any = graph.mapped(shape, _noisy, [whole], replace(light, planes=[planes]))
-        run: Any = graph.step
+        run: Any = graph.run_pass
         scales: Any = graph
         *_, result = denoised(
             noisy,
-            planes.variance(job.variances),
+            PlaneNoise(planes.variance(job.variances)),
             job.recipe,
             run,
             strength=job.strength,
@@ -170,49 +169,32 @@ class Graph:
             self.tasks[found.key(k)] = (function, given, *(image.key(k) for image in images))
         return found
 
-    def step(
-        self,
-        noisy: Banded,
-        guide: Banded,
-        estimator: Estimator,
-        settings: Step,
-        variance: float,
-        *,
-        similar: Banded,
-        bands: Sequence[range],
-        partly: Any = None,
-        groups: dict[Any, Any] | None = None,
-        shifted: bool = False,
+    def run_pass(
+        self, inputs: StepInputs, step: Pass, groups: dict[Any, Any] | None = None
     ) -> tuple[Banded, Banded]:
-        """A step of the engine; the groups of a band go from its task to that of the next round."""
+        """A pass of the engine; the groups of a band go from its task to that of the next round."""
+        noisy: Any = inputs.noisy
         _, height, width = noisy.shape
-        images = [noisy, guide, similar, *([] if partly is None else [partly.original])]
-        different = list({id(image): image for image in images}.values())
-        roles = [different.index(image) for image in images]
-        keep = None if partly is None else partly.keep
-        given = self._given(
-            noisy.shape, roles, portable(estimator), settings, variance, bands, keep, shifted
-        )
+        images: list[Any] = inputs.images()
+        numbered = inputs.mapped(images.index)
+        given = self._given(noisy.shape, numbered, step)
         both = self._new(noisy.shape)
         known = None if groups is None else groups.get("of")
         for k, rows in enumerate(bands_of(height, self.band)):
-            blocks = lines((height, width), settings, shifted, rows)
-            needed = rows_read(blocks, (height, width), settings)
-            parts = [image.rows(needed)[1] for image in different]
+            needed = rows_read(lines((height, width), step, rows), (height, width), step.settings)
             remembered = groups is not None if known is None else known.key(k)
-            first = noisy.rows(needed)[0]
             self.tasks[both.key(k)] = (
-                _step,
+                _run_pass,
                 given,
                 remembered,
                 (rows.start, rows.stop),
-                first,
-                *parts,
+                noisy.rows(needed)[0],
+                *(image.rows(needed)[1] for image in images),
             )
         if groups is not None and known is None:
             groups["of"] = both
         result = self.mapped(noisy.shape, _item, [both], 0)
-        return result, self.mapped(noisy.shape, _item, [both], 1) if keep else result
+        return result, self.mapped(noisy.shape, _item, [both], 1) if inputs.keeps_noise else result
 
     def coarser(self, image: Banded) -> Banded:
         """See `pyramid`."""
@@ -224,9 +206,9 @@ class Graph:
             self.tasks[found.key(k)] = (_coarser, given, (rows.start, rows.stop), first, parts)
         return found
 
-    def coarser_variance(self, variance: float) -> Any:
+    def coarser_noise(self, noise: PlaneNoise) -> PlaneNoise:
         """See `pyramid`."""
-        return pyramid.coarser_variance(variance)
+        return pyramid.coarser_noise(noise)
 
     def with_coarse(self, image: Banded, coarse: Banded, level: int, most: float) -> Banded:
         """See `pyramid`."""
@@ -308,38 +290,23 @@ def _cut(parts: list[Image], first: int, rows: range) -> Image:
     return together[:, rows.start - first : rows.stop - first]
 
 
-def _step(
-    given: tuple[Any, ...],
+def _run_pass(
+    given: tuple[Any, StepInputs, Pass],
     remembered: Any,
     ends: tuple[int, int],
     first: int,
-    *different: list[Image],
+    *images: list[Image],
 ) -> tuple[Image, Image, dict[Any, Any]]:
     """The rows of the result, the same with some of the noise left in it, and the groups.
 
     `remembered` is what another round gave, or whether there is another that will want the groups.
     """
-    shape, roles, estimator, settings, variance, bands, keep, shifted = given
-    there = [np.concatenate(parts, axis=1) for parts in different]
-    rows_of: list[Any] = [part(image, first, shape) for image in there]
-    noisy, guide, similar, *original = (rows_of[k] for k in roles)
+    shape, numbered, step = given
+    there: list[Any] = [part(np.concatenate(parts, axis=1), first, shape) for parts in images]
+    inputs = numbered.mapped(lambda number: there[number])
     known = remembered[2] if isinstance(remembered, tuple) else {}
     groups = dict(known) if remembered else None
-    strips = cpu.strips(
-        noisy,
-        guide,
-        estimator,
-        settings,
-        variance,
-        similar=similar,
-        bands=bands,
-        partly=None if keep is None else Partly(original[0], keep),
-        groups=groups,
-        shifted=shifted,
-        rows=range(*ends),
-        workers=1,
-        tick=lambda: None,
-    )
+    strips = cpu.strips(inputs, step, groups, rows=range(*ends), workers=1, tick=lambda: None)
     _, results, rests = zip(*strips, strict=True)
     result, rest = (np.concatenate(some, axis=1) for some in (results, rests))
     return result, rest, {} if known else groups or {}

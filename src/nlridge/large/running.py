@@ -6,20 +6,22 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import __version__
+from ..algorithm.framework import denoised
+from ..algorithm.inputs import PlaneNoise
+from ..algorithm.settings import Recipe
 from ..channels import Planes
 from ..engines.pool import in_order
-from ..framework import denoised
 from ..job import Job
-from ..recipes import Recipe
 from .bands import bands_of, in_turn, one_behind, whole
 from .frames import Frame, frames_of, sampled
 from .later import Image, Later
@@ -111,13 +113,13 @@ def _stages_of(job: Job, frame: Frame, stages: Stages) -> Iterator[Iterator[Late
             partial(_noisy, replace(without_recipe(job), planes=[planes]), frame), shape
         )[0]
         yield denoised(
-            noisy,  # type: ignore[arg-type]
-            planes.variance(job.variances),
+            noisy,
+            PlaneNoise(planes.variance(job.variances)),
             job.recipe,
-            stages.step,  # type: ignore[arg-type]
+            stages.run_pass,
             strength=job.strength,
-            scales=stages,  # type: ignore[arg-type]
-        )  # type: ignore[misc]
+            scales=stages,
+        )
 
 
 def _bands(job: Job, band: int) -> int:
@@ -259,28 +261,27 @@ def _fingerprint(frame: Frame, job: Job) -> str:
     """Of what has to be the same for a run to go on: the image, by a sample of its pixels, and all settings."""
     matrices = [[*planes.channels, *planes.matrix.ravel().tolist()] for planes in job.planes]
     noise = [repr(job.noise), job.levels.typical.tolist(), job.strength]
-    return _short([str(frame.dtype), _digest(frame), noise, _words(job.recipe), matrices])
+    return _short([str(frame.dtype), _digest(frame), noise, _identity(job.recipe), matrices])
 
 
-def _words(recipe: Recipe) -> list[Any]:
-    """A recipe, without the names that functions have in this process alone."""
-    family = recipe.family
-    estimators = [e for e in (family.pilot, family.refine) if e is not None]
-    parameters = [
-        [_word(e.formula), _word(e.kernel), np.asarray(e.parameters(64, 16)).tolist()]
-        for e in estimators
-    ]
-    coarse = recipe.coarse
-    return [
-        [family.name, parameters, repr(recipe.first), repr(recipe.second), repr(recipe.rounds)],
-        [] if coarse is None else [coarse.pilot_level, coarse.result_level, _words(coarse.recipe)],
-    ]
+def _identity(recipe: Recipe) -> str:
+    """The same for the same settings in every process.
+
+    Families are values, and printed as such.  Code from outside the package may change from one run to the next
+    without any value showing it: a recipe that has some in it is like no other, and such a run is not resumed.
+    """
+    return repr(recipe) if _is_ours(recipe) else uuid4().hex
 
 
-def _word(function: Any) -> list[str]:
-    """A function by what it does, as far as that can be seen."""
-    if isinstance(function, partial):
-        return [*_word(function.func), repr(function.args), repr(function.keywords)]
-    function = getattr(function, "py_func", function)  # of a kernel
-    code = getattr(function, "__code__", None)
-    return [] if code is None else [code.co_name, code.co_code.hex(), repr(code.co_names)]
+def _is_ours(value: Any) -> bool:
+    """Whether a value, and everything in it, is plain or comes with the package."""
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = [getattr(value, field.name) for field in fields(value)]
+        return _comes_with_the_package(type(value)) and all(map(_is_ours, parts))
+    if callable(value):
+        return _comes_with_the_package(value)
+    return value is None or isinstance(value, int | float | str)
+
+
+def _comes_with_the_package(thing: Any) -> bool:
+    return getattr(thing, "__module__", "").partition(".")[0] == "nlridge"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .. import pyramid
+from ..algorithm import pyramid
 from .later import Image
 
 _REACH = 16  # pixels that filters reach to either side, at the size of the finer image, and more

@@ -15,15 +15,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .. import pyramid
+from ..algorithm import pyramid
+from ..algorithm.inputs import PlaneNoise, StepInputs
+from ..algorithm.passes import Pass
 from ..engines import cpu
 from ..engines.pool import in_order
-from ..families import Estimator
-from ..recipes import Step
-from ..rounds import Partly
 from .bands import Bands, Groups, bands_of, in_turn, one_behind, whole
 from .later import Image, Later
-from .portable import portable
 from .scales import around, coarser_part, fine_rows, halved, with_coarse_part
 from .spreading import Here, Workforce
 
@@ -48,48 +46,22 @@ class Stages:
         self.count = 0
         self.alive: list[tuple[Path, weakref.ref[Any]]] = []
 
-    def step(
-        self,
-        noisy: Later,
-        guide: Later,
-        estimator: Estimator,
-        settings: Step,
-        variance: float,
-        *,
-        similar: Later,
-        bands: Sequence[range],
-        partly: Partly | None = None,
-        groups: dict[str, Groups] | None = None,
-        shifted: bool = False,
+    def run_pass(
+        self, inputs: StepInputs, step: Pass, groups: dict[str, Groups] | None = None
     ) -> tuple[Later, Later]:
-        """A step of the engine."""
-        kept = None
-        if groups is not None:
-            kept = self._groups(groups, noisy.shape[1:], settings, shifted)
-        compute = partial(
-            _step,
-            noisy,
-            guide,
-            portable(estimator),
-            settings,
-            variance,
-            similar=similar,
-            bands=bands,
-            partly=partly,
-            groups=kept,
-            shifted=shifted,
-        )
-        both = partly is not None and partly.keep > 0
-        found = self.kept(compute, noisy.shape, 2 if both else 1)
+        """A pass of the engine."""
+        shape: Any = inputs.noisy.shape
+        kept = None if groups is None else self._groups(groups, shape[1:], step)
+        found = self.kept(partial(_run_pass, inputs, step, kept), shape, 1 + inputs.keeps_noise)
         return found[0], found[-1]
 
     def _groups(
-        self, groups: dict[str, Groups], shape: tuple[int, int], settings: Step, shifted: bool
+        self, groups: dict[str, Groups], shape: tuple[int, int], step: Pass
     ) -> Groups | None:
         known = "kept" in groups
         folder = groups["kept"].folder if known else self.folder / f"{self.count}-groups"
         folder.mkdir(exist_ok=True)
-        kept = Groups(folder, shape, settings, shifted, known)
+        kept = Groups(folder, shape, step, known)
         if not known:
             groups["kept"] = kept
             self.alive.append((folder, weakref.ref(kept)))
@@ -101,11 +73,9 @@ class Stages:
         shape = (planes, *pyramid.coarser_shape((height, width)))
         return self.kept(partial(_coarser, image), shape)[0]
 
-    def coarser_variance(self, variance: float) -> float:
+    def coarser_noise(self, noise: PlaneNoise) -> PlaneNoise:
         """See `pyramid`."""
-        found = pyramid.coarser_variance(variance)
-        assert isinstance(found, float)
-        return found
+        return pyramid.coarser_noise(noise)
 
     def with_coarse(self, image: Later, coarse: Later, level: int, most: float) -> Later:
         """See `pyramid`."""
@@ -187,27 +157,8 @@ def _split(strips: Strips, band: int) -> Strips:
             top = bottom
 
 
-def _step(
-    noisy: Later,
-    guide: Later,
-    estimator: Estimator,
-    settings: Step,
-    variance: float,
-    rows: range,
-    workers: int,
-    **options: Any,
-) -> Strips:
-    return cpu.strips(
-        noisy,  # type: ignore[arg-type]
-        guide,  # type: ignore[arg-type]
-        estimator,
-        settings,
-        variance,
-        rows=rows,
-        workers=workers,
-        tick=lambda: None,
-        **options,
-    )
+def _run_pass(inputs: StepInputs, step: Pass, groups: Any, rows: range, workers: int) -> Strips:
+    return cpu.strips(inputs, step, groups, rows=rows, workers=workers, tick=lambda: None)
 
 
 def _coarser(image: Later, rows: range, workers: int) -> Strips:

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import library, sent
+from ..arrays import library, sent
+from .inputs import PlaneNoise
 
 Image = npt.NDArray[np.float32]
 
@@ -38,12 +39,13 @@ def coarser_shape(shape: tuple[int, int]) -> tuple[int, int]:
     return -(-height // 2), -(-width // 2)
 
 
-def coarser_variance(variance: float | Image) -> float | Image:
-    """That of the noise of the coarser image."""
+def coarser_noise(noise: PlaneNoise) -> PlaneNoise:
+    """The noise of the coarser image."""
+    variance = noise.variance
     if isinstance(variance, float | int):
-        return variance / 4
+        return PlaneNoise(variance / 4)
     squares = tuple(tap**2 for tap in _FILTER)
-    return _halved(_halved(variance, squares).mT, squares).mT / 4
+    return PlaneNoise(_halved(_halved(variance, squares).mT, squares).mT / 4)
 
 
 def with_coarse(
