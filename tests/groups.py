@@ -1,6 +1,6 @@
 """Groups of patches, and kernels that run on them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,11 @@ class Custom(Family):
 
     first: Estimator
     second: Estimator | None = None
+    stacked: bool = False
+
+    @property
+    def stacks_planes(self):
+        return self.stacked
 
     @property
     def pilot(self):
@@ -24,6 +29,12 @@ class Custom(Family):
     @property
     def refine(self):
         return self.second
+
+
+def without_kernels(family):
+    """The same family by its formulas alone."""
+    first, second = (replace(step, kernel=None) for step in (family.pilot, family.refine))
+    return Custom(first, second, family.stacks_planes)
 
 
 def padded(size):

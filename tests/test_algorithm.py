@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import oracle
 import pytest
+from groups import without_kernels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,11 +68,7 @@ def test_the_formulas_and_the_kernels_give_one_image(method):
     """Without its kernels a family is run by its formulas: all of the engine but the kernel is shared."""
     noisy = texture(60, 75)
     chosen = recipe(method, 10)
-    family = replace(
-        chosen.family,
-        pilot=replace(chosen.family.pilot, kernel=None),
-        refine=replace(chosen.family.refine, kernel=None),
-    )
+    family = without_kernels(chosen.family)
     slow = denoise(noisy, 10, method=replace(chosen, family=family))
     fast = denoise(noisy, 10, method=chosen)
     assert np.sqrt(np.mean((fast - slow) ** 2)) < 0.02

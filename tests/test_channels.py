@@ -3,6 +3,7 @@
 import numpy as np
 import oracle
 import pytest
+from groups import without_kernels
 from skimage import data
 
 import nlridge
@@ -153,11 +154,7 @@ def test_the_formulas_give_the_same_in_colour_and_with_a_map(method):
     noisy = with_noise(photograph(48))
     sigma = np.linspace(15, 25, 48 * 48).reshape(48, 48)
     chosen = nlridge.recipe(method, SIGMA)
-    family = replace(
-        chosen.family,
-        pilot=replace(chosen.family.pilot, kernel=None),
-        refine=replace(chosen.family.refine, kernel=None),
-    )
+    family = without_kernels(chosen.family)
     fast = denoise(noisy, sigma, method=chosen, channel_axis=-1)
     slow = denoise(noisy, sigma, method=replace(chosen, family=family), channel_axis=-1)
     assert np.sqrt(np.mean((fast - slow) ** 2)) < 0.05
