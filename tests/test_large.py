@@ -234,7 +234,7 @@ def test_no_more_than_a_part_is_in_memory(tmp_path):
             return np.ones((rows, columns), np.float32)
 
     tracemalloc.start()
-    means, sample = _looked_through(Frame(Made(), "YX"), with_means=True)
+    means, sample, _ = _looked_through(Frame(Made(), "YX"), with_means=True)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (means[0].size, sample.shape) == (1024 * 128, (1, 2**20))
@@ -352,7 +352,7 @@ PROGRAM = """
 import os, sys, signal
 import numpy as np
 import nlridge
-from nlridge.large import bands, frames
+from nlridge.large import frames
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -374,7 +374,7 @@ def torn(frame, rows, pixels, workers):
 
 how, folder = sys.argv[1:]
 if how == "while a file is written":
-    bands.os.replace = dying(os.replace, 5)
+    os.replace = dying(os.replace, 6)
 if how == "while a tile is written":
     write, frames.Frame.write = frames.Frame.write, torn
 nlridge.denoise(

@@ -13,7 +13,7 @@ from .files import stored_as
 from .files.npy import named_axes
 from .files.tiff import axes_of_plain
 from .large.denoising import checked_out, deciding, workforce_of
-from .large.running import run
+from .large.running import run, tidy_up
 from .large.stores import Plan, opened
 from .noise import Noise
 from .ticking import ticking
@@ -47,6 +47,7 @@ def clean_tiled(
     if len(ends) == 1 or any(end in other.parents for end in ends for other in ends):
         raise ValueError(f"output is {target}, which is the input or in it, or has it in it; expected another place")  # fmt: skip
     if target.exists() and not overwrite:
+        tidy_up(target)
         raise FileExistsError(f"{target} exists; use --overwrite or --skip-existing")
     place = checked_out(target, scheduler, overwrite=overwrite)
     if source.suffix.lower() in (".tif", ".tiff") and source.exists():

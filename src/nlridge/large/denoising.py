@@ -23,7 +23,7 @@ from ..arguments import (
 from ..job import Job, float_type
 from ..noise import Noise
 from .frames import Frame, decided
-from .running import run
+from .running import run, tidy_up
 from .spreading import Cluster, Here, Workforce
 from .stores import SUFFIXES, Opened, Plan, is_zarr, readable
 
@@ -129,6 +129,7 @@ def checked_out(out: str | PathLike[str], client: Any, *, overwrite: bool = Fals
             "side by side"
         )
     if place.exists() and not overwrite:
+        tidy_up(place)
         raise FileExistsError(f"out is {out}, which exists; expected a new name")
     if place.is_dir() and not is_zarr(place):
         raise FileExistsError(f"out is {out}, which is a folder and no Zarr; expected another name")
