@@ -127,7 +127,7 @@ def _opened_npy(path: Path) -> Opened:
 def _opened_zarr(path: Path) -> Opened:
     zarr = _zarr()
     bytes_in(path)  # regular files, before one of them is opened
-    with _in_one_sentence(f"{path} is not a Zarr array or group that can be read"):
+    with _in_one_sentence(path):
         found = zarr.open(path, mode="r")
         if isinstance(found, zarr.Array):
             return Opened(found)
@@ -163,8 +163,8 @@ def _levels_of(path: Path, scales: Any) -> tuple[dict[str, Any], tuple[str, ...]
 
 
 @contextmanager
-def _in_one_sentence(what: str) -> Iterator[None]:
-    """Whatever Zarr makes of a damaged store is a ValueError, and nothing is printed besides."""
+def _in_one_sentence(path: Path) -> Iterator[None]:
+    """Whatever Zarr makes of a damaged store is a ValueError with its name, and nothing is printed besides."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -173,9 +173,9 @@ def _in_one_sentence(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         words = one_line(error)
-        raise ValueError(
-            words if isinstance(error, ValueError) and "; expected" in words else f"{what}: {words}"
-        ) from None
+        if str(path) not in words:
+            words = f"{path} is not a Zarr array or group that can be read: {words}"
+        raise ValueError(words) from None
 
 
 def _letters(path: Path, axes: Any) -> str:
