@@ -14,7 +14,6 @@ from .files.npy import named_axes
 from .files.tiff import axes_of_plain
 from .large.denoising import checked_out, deciding, workforce_of
 from .large.frames import expect_finite, frames_of, sampled
-from .large.limits import expect_plausible
 from .large.running import run, tidy_up
 from .large.stores import Opened, Plan, opened
 from .noise import Noise
@@ -71,7 +70,6 @@ def noise_in_parts(source: Path, axes: str | None) -> tuple[Noise, int, int]:
     """The noise of the middle frame, from a sample of its pixels: the model, the number of the frame, and of how many."""
     found, named = _opened(source, axes)
     _layout(found.array, named)
-    expect_plausible(found.array)
     frames = frames_of(found.array, named)
     middle = len(frames) // 2
     pixels, missing = sampled(frames[middle])
@@ -84,7 +82,6 @@ class Parts:
     def __init__(self, source: Path, axes: str | None) -> None:
         found, named = _opened(source, axes)
         _layout(found.array, named)
-        expect_plausible(found.array)
         self.frames = frames_of(found.array, named)
         channels, *size = self.frames[0].shape
         self.shape = (len(self.frames) * channels, *size)

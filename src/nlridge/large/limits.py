@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from ..files import expect_regular
+from ..files import expect_regular, one_line
 
 _LARGEST_CHUNK = 2**30  # pixels, since a chunk is held in memory as a whole
 _MAY_BE_EMPTY = 2**28  # pixels; from there on a store is expected to hold
@@ -31,7 +31,11 @@ def expect_plausible(array: Any) -> None:
         raise ValueError(f"image has chunks of {chunk} pixels; expected at most {_LARGEST_CHUNK}")
     root = getattr(getattr(array, "store", None), "root", None)
     if not isinstance(root, Path):
-        return  # it is not in a folder
+        return  # no array of Zarr in a folder
+    if not isinstance(array.metadata.attributes, dict):
+        raise ValueError(
+            f"image has attributes {one_line(array.metadata.attributes)}; expected names with values"
+        )
     stored, pixels = bytes_in(root / array.path), math.prod(array.shape)
     if pixels > max(_MAY_BE_EMPTY, _PIXELS_A_BYTE * stored):
         raise ValueError(

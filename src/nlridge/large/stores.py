@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..files import expect_regular, one_line
-from .limits import bytes_in
+from .limits import bytes_in, expect_plausible
 
 SUFFIXES = (".zarr", ".npy", ".tif", ".tiff")
 
@@ -129,24 +129,31 @@ def _opened_zarr(path: Path) -> Opened:
     bytes_in(path)  # regular files, before one of them is opened
     with _in_one_sentence(path):
         found = zarr.open(path, mode="r")
-        if isinstance(found, zarr.Array):
-            return Opened(found)
-        attributes = found.attrs.asdict()
-        about = attributes.get("ome", attributes)
-        if not isinstance(about, dict) or "multiscales" not in about:
-            arrays = ", ".join(sorted(name for name, _ in found.arrays())) or "none"
-            raise ValueError(
-                f"{path} is a group without multiscales; expected an array (from Python, one of its: {arrays})"
-            )
-        scale, levels = _levels_of(path, about["multiscales"])
-        shapes = []
-        for name in levels:
-            if not isinstance(found.get(name), zarr.Array):
-                raise ValueError(f"{path} has no array {name}, which its multiscales name")
-            shapes.append(found[name].shape)
-        for name, fine, coarse in zip(levels[1:], shapes, shapes[1:], strict=False):
-            _expect_whole_factors(path, name, fine, coarse)
-        return Opened(found[levels[0]], _letters(path, scale.get("axes")), found, levels)
+        opened = Opened(found) if isinstance(found, zarr.Array) else _opened_pyramid(path, found)
+    for array in [opened.array, *(opened.group[name] for name in opened.levels[1:])]:
+        expect_plausible(array)
+    return opened
+
+
+def _opened_pyramid(path: Path, found: Any) -> Opened:
+    """A group of OME-Zarr."""
+    zarr = _zarr()
+    attributes = found.attrs.asdict()
+    about = attributes.get("ome", attributes)
+    if not isinstance(about, dict) or "multiscales" not in about:
+        arrays = ", ".join(sorted(p.name for p in path.iterdir() if is_zarr(p))) or "none"
+        raise ValueError(
+            f"{path} is a group without multiscales; expected an array (from Python, one of its: {arrays})"
+        )
+    scale, levels = _levels_of(path, about["multiscales"])
+    shapes = []
+    for name in levels:
+        if not isinstance(found.get(name), zarr.Array):
+            raise ValueError(f"{path} has no array {name}, which its multiscales name")
+        shapes.append(found[name].shape)
+    for name, fine, coarse in zip(levels[1:], shapes, shapes[1:], strict=False):
+        _expect_whole_factors(path, name, fine, coarse)
+    return Opened(found[levels[0]], _letters(path, scale.get("axes")), found, levels)
 
 
 def _levels_of(path: Path, scales: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -173,7 +180,7 @@ def _in_one_sentence(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         words = one_line(error)
-        if str(path) not in words:
+        if not words.startswith(str(path)):
             words = f"{path} is not a Zarr array or group that can be read: {words}"
         raise ValueError(words) from None
 
