@@ -126,7 +126,7 @@ sys.exit(main(["denoise", {str(tmp_path / "in.npy")!r}, "-o", {str(tmp_path / f"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert f"out{suffix}: File too large; with more space, the same again resumes" in done.stderr
+    assert f"out{suffix}: File too large; free some space and run it again to resume" in done.stderr
     assert not (tmp_path / f"out{suffix}").exists()
 
 
@@ -188,7 +188,7 @@ sys.exit(main({given!r}))
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert done.returncode == 130
     sentence = re.search(
-        r"^nlridge: interrupted with (\d+)% done; the same again resumes", done.stderr, re.M
+        r"^nlridge: interrupted with (\d+)% done; run it again to resume", done.stderr, re.M
     )
     assert 80 <= int(sentence[1]) < 100
     assert main(given) == 0

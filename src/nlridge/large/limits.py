@@ -50,5 +50,9 @@ def expect_room(out: Path, kept: Path, pixels: int) -> None:
     there = next(folder for folder in out.parents if folder.exists())
     free = shutil.disk_usage(there).free
     if needed > free and needed > free + bytes_in(kept):
-        words = f"{needed / 1e9:,.0f} GB are needed to work on the image, and {free / 1e9:,.0f} GB are free"
+        words = f"{_size(needed)} are needed to work on the image, and {_size(free)} are free"
         raise OSError(errno.ENOSPC, words, str(out))
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:,.0f} GB" if count >= 1e10 else f"{count / 1e6:,.0f} MB"

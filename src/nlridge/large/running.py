@@ -108,11 +108,11 @@ def _explained(out: Path, tick: Tick, total: int) -> Iterator[Tick]:
         yield counted
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
-            f"interrupted with {done / total:.0%} done; the same again resumes from there"
+            f"interrupted with {done / total:.0%} done; run it again to resume"
         ) from None
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            words = f"{os.strerror(error.errno)}; with more space, the same again resumes"
+            words = f"{os.strerror(error.errno)}; free some space and run it again to resume"
             raise OSError(error.errno, words, str(out)) from error
         raise
 
