@@ -193,3 +193,20 @@ sys.exit(main({given!r}))
     assert 80 <= int(sentence[1]) < 100
     assert main(given) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npy", "in_denoised.npy"]
+
+
+def test_hostile_stores_give_one_sentence(tmp_path):
+    """Some of what `make fuzz` goes through."""
+    pytest.importorskip("zarr")
+    from fuzz import hostile_zarr
+
+    said = []
+    for seed in range(40):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        try:
+            hostile_zarr.run(seed, folder)
+        except (ValueError, TypeError, OSError) as error:
+            said.append(str(error))
+    assert 5 < len(said) < 35
+    assert not any("\n" in sentence for sentence in said)

@@ -16,7 +16,7 @@ import nlridge
 from nlridge import ticking
 from nlridge.cli import main
 from nlridge.engines import cpu
-from nlridge.large import running
+from nlridge.large import limits, running
 from nlridge.large.frames import Frame, _looked_through, sampled
 from nlridge.large.later import Later
 from nlridge.large.spreading import Cluster
@@ -429,6 +429,16 @@ def test_stores_that_claim_more_than_they_hold(tmp_path, monkeypatch):
     ):
         nlridge.denoise(Claims(), **given)  # fmt: skip
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.zarr", "b.zarr"]
+
+
+def test_a_result_may_be_empty(tmp_path, monkeypatch):
+    """Chunks of zeros are not stored: what holds of an input from elsewhere does not hold of a result."""
+    monkeypatch.setattr(limits, "_MAY_BE_EMPTY", 100)
+    found = nlridge.denoise(np.zeros((90, 80), np.float32), **GIVEN, out=tmp_path / "out.zarr", tile=64)  # fmt: skip
+    assert not found[:].any()
+    monkeypatch.setattr(limits, "_PIXELS_A_BYTE", 1e-9)
+    with pytest.raises(ValueError, match="bytes are stored; expected at least one byte"):
+        nlridge.denoise(found, **GIVEN, out=tmp_path / "again.zarr", tile=64)
 
 
 def test_a_store_that_is_mostly_empty_is_cleaned(tmp_path):

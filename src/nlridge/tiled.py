@@ -14,6 +14,7 @@ from .files.npy import named_axes
 from .files.tiff import axes_of_plain
 from .large.denoising import checked_out, deciding, workforce_of
 from .large.frames import expect_finite, frames_of, sampled
+from .large.limits import expect_plausible
 from .large.running import run, tidy_up
 from .large.stores import Opened, Plan, opened
 from .noise import Noise
@@ -104,6 +105,8 @@ def _opened(source: Path, axes: str | None) -> tuple[Opened, str]:
     if source.suffix.lower() in (".tif", ".tiff") and source.is_file():
         axes = axes_of_plain(source, axes)
     found = opened(source.absolute())
+    for array in [found.array, *(found.group[name] for name in found.levels[1:])]:
+        expect_plausible(array)
     named = axes if axes and found.group is None else found.axes
     return found, named_axes(found.array.shape, named)
 

@@ -28,7 +28,7 @@ from ..ticking import Tick
 from .bands import bands_of, in_turn, one_behind
 from .frames import Frame, frames_of, sampled
 from .later import Image, Later
-from .limits import expect_plausible, expect_room
+from .limits import expect_room
 from .portable import without_recipe
 from .scales import within
 from .spreading import Workforce
@@ -39,6 +39,7 @@ Store = Callable[[npt.NDArray[Any], np.dtype[Any]], npt.NDArray[Any]]
 """Turns floats into what is stored."""
 
 _AT_ONCE = 256  # rows that are finished together
+_DISCARDED = "discarded-"  # how names begin of what is being removed
 _LONGEST = 200  # bytes of a name that can be part of another
 
 
@@ -58,7 +59,6 @@ def run(
     to be called a number of times.  Gives what was done with the first frame.
     """
     out = out.resolve()  # a link stays one
-    expect_plausible(array)
     frames = frames_of(array, plan.axes)
     expect_room(out, _folder_of(out), math.prod(frames[0].shape))
     first = decide(frames[0])
@@ -236,7 +236,7 @@ def _finish(result: Path, out: Path) -> None:
 
 def _is_finished(folder: Path, out: Path) -> bool:
     """Whether the result that was made in a folder has its name."""
-    if not (folder / "result").exists():
+    if folder.name.startswith(_DISCARDED) or not (folder / "result").exists():
         return True
     try:
         found: bool = json.loads((folder / "finished").read_text()) == _identity(out)
@@ -253,7 +253,7 @@ def _identity(path: Path) -> list[int]:
 def _discard(path: Path) -> None:
     """Remove a file or a folder, so that no run ever takes a part of it for the whole."""
     if path.is_dir():
-        gone = path.with_name(f"discarded-{uuid4().hex}")
+        gone = path.with_name(f"{_DISCARDED}{uuid4().hex}")
         os.replace(path, gone)
         shutil.rmtree(gone)
     else:
@@ -271,7 +271,7 @@ def tidy_up(out: Path) -> None:
     out = out.resolve()
     folder = _folder_of(out)
     if folder.is_dir() and all(_is_finished(f, out) for f in folder.iterdir() if f.is_dir()):
-        with suppress(FileExistsError), _claimed(folder):  # unless another process is about to
+        with suppress(OSError), _claimed(folder):  # unless another process has it
             pass
 
 
