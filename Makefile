@@ -1,6 +1,7 @@
 # make demo    clean a sample photograph (IMAGE=my.png for your own, SIGMA=20 if you know its noise)
 # make test    all checks: format, lint, types, tests
 # make bench   the paper's tables and figures, and speed (DATA=folder of test images)
+# make faults  kill a run, and fill the disk, at every operation on files
 # make docs    the documentation, in site/
 # make lint    format, lint and types only; make format mends what can be mended
 
@@ -13,7 +14,7 @@ ARGS ?=
 SOURCES := $(shell cat $$(find src -name '*.py' | sort) | cksum | cut -d' ' -f1)
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/kernels-$(SOURCES)
 
-.PHONY: demo test lint format bench docs clean
+.PHONY: demo test lint format bench faults docs clean
 
 demo: $(VENV)/demo
 	@$(BIN)/nlridge demo $(if $(IMAGE),"$(IMAGE)") $(if $(SIGMA),--sigma $(SIGMA)) $(ARGS)
@@ -34,6 +35,9 @@ format: $(VENV)/test
 
 bench: $(VENV)/bench
 	@$(BIN)/python -m benchmarks $(if $(DATA),--data "$(DATA)") $(ARGS)
+
+faults: $(VENV)/test
+	@$(BIN)/python -m fuzz.faults $(ARGS)
 
 docs: $(VENV)/docs
 	@$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs site && echo site/index.html

@@ -421,14 +421,17 @@ def test_a_batch_that_is_stopped_leaves_whole_files_and_can_be_resumed(tmp_path,
 
 def test_leftovers_of_a_killed_process_are_removed(tmp_path):
     save(tmp_path / "a.png")
-    with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
-        process.wait()
-    (tmp_path / f".a_denoised.png.{process.pid}.part").write_text("half")
-    (tmp_path / f".a_denoised.png.{os.getpid() if os.name == 'posix' else 0}.part2").write_text(
-        "other"
+    program = (
+        "import os, pathlib, sys\n"
+        "from nlridge.files.atomic import writing\n"
+        "with writing(pathlib.Path(sys.argv[1], 'a_denoised.png')) as file:\n"
+        "    file.write(b'half')\n"
+        "    os._exit(1)"
     )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
+    assert list(tmp_path.glob(".*.part"))
     assert run(tmp_path / "a.png") == 0
-    assert not list(tmp_path.glob("*.part"))
+    assert names(tmp_path) == ["a.png", "a_denoised.png"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on the size of files")

@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 
 import nlridge
+from nlridge import ticking
 from nlridge.algorithm.inputs import PlaneNoise, StepInputs
 from nlridge.algorithm.passes import Pass
 from nlridge.cli import main
 from nlridge.engines import cpu
+from nlridge.large import limits, running
 from nlridge.large.frames import Frame, _looked_through, sampled
 from nlridge.large.later import Later
 from nlridge.large.spreading import Cluster
@@ -231,7 +233,7 @@ def test_no_more_than_a_part_is_in_memory(tmp_path):
             return np.ones((rows, columns), np.float32)
 
     tracemalloc.start()
-    means, sample = _looked_through(Frame(Made(), "YX"), with_means=True)
+    means, sample, _ = _looked_through(Frame(Made(), "YX"), with_means=True)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (means[0].size, sample.shape) == (1024 * 128, (1, 2**20))
@@ -341,6 +343,144 @@ def test_levels_that_cannot_be_made_again(tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["in.zarr"]
 
 
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        ({"multiscales": [{"datasets": []}]}, "multiscales that name no arrays; expected a list of datasets"),
+        ({"multiscales": [{"datasets": [{}]}]}, "multiscales that name no arrays; expected"),
+        ({"multiscales": [{"datasets": [{"path": 5}]}]}, "multiscales that name no arrays; expected"),
+        ({"multiscales": []}, "multiscales that name no arrays; expected"),
+        ({"multiscales": 7}, "multiscales that name no arrays; expected"),
+        ({"ome": ["multiscales"]}, "a group without multiscales; expected an array"),
+        ({"ome": None}, "a group without multiscales; expected an array"),
+        ({"multiscales": [{"datasets": [{"path": "7"}]}]}, "has no array 7, which its multiscales name"),
+        ({"multiscales": [{"datasets": [{"path": "../in"}]}]}, "in.zarr is not a Zarr array or group that can be read"),
+        ({"multiscales": [{"datasets": [{"path": "0"}], "axes": 5}]}, "has axes 5; expected a list of names"),
+        ({"multiscales": [{"datasets": [{"path": "0"}], "axes": [{"name": 1}]}]}, "expected a list of names"),
+        ({"multiscales": [{"datasets": [{"path": "0"}], "axes": ["y", "y"]}]}, "its axes are YY; expected an image"),
+        ({"multiscales": [{"datasets": [{"path": "0"}]}]}, "it has 2 dimensions, (70, 60); expected 5"),
+    ],
+)  # fmt: skip
+def test_metadata_of_ome_zarr_that_make_no_sense(about, message, tmp_path, capsys):
+    group = zarr.create_group(tmp_path / "in.zarr", attributes=about)
+    group.create_array("0", data=noisy(70, 60), chunks=(64, 64))
+    for command in ("denoise", "noise"):
+        assert main([command, str(tmp_path / "in.zarr")]) == 1
+        said = capsys.readouterr().err
+        assert message in said
+        assert said.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["in.zarr"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda chunk: chunk.write_bytes(chunk.read_bytes()[:99]), "image cannot be read: "),
+        (lambda chunk: chunk.write_bytes(b"\0" * 5000), "image cannot be read: "),
+        (lambda chunk: chunk.write_bytes(b""), "image cannot be read: "),
+        (lambda chunk: (chunk.unlink(), os.mkfifo(chunk)), "is not a regular file; expected one"),
+    ],
+)
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes")
+def test_chunks_that_are_damaged(damage, message, version, tmp_path, capfd):
+    made = zarr.create_array(
+        tmp_path / "in.zarr", data=noisy(150, 130), chunks=(64, 64), zarr_format=version
+    )
+    damage(tmp_path / "in.zarr" / ("1.1" if version == 2 else "c/1/1"))
+    assert main(["denoise", str(tmp_path / "in.zarr"), "--sigma", "20", "--tile", "64"]) == 1
+    said = capfd.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+    with pytest.raises((OSError, ValueError), match=message):
+        nlridge.denoise(made, **GIVEN, out=tmp_path / "out.zarr", tile=64)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.zarr"]
+
+
+def test_stores_that_claim_more_than_they_hold(tmp_path, monkeypatch):
+    """Nothing of them is read: a store is refused by what it stores, and by what the disk can hold."""
+    given = {**GIVEN, "out": tmp_path / "out.zarr"}
+    empty = zarr.create_array(
+        tmp_path / "a.zarr", shape=(10**6, 10**6), chunks=(2048, 2048), dtype="u2"
+    )
+    with pytest.raises(
+        ValueError, match=r"image has shape \(1000000, 1000000\), of which \d+ bytes are stored"
+    ):
+        nlridge.denoise(empty, **given)  # fmt: skip
+    chunk = zarr.create_array(
+        tmp_path / "b.zarr", shape=(10**6, 10**6), chunks=(10**6, 10**6), dtype="u2"
+    )
+    with pytest.raises(
+        ValueError, match="image has chunks of 1000000000000 pixels; expected at most"
+    ):
+        nlridge.denoise(chunk, **given)  # fmt: skip
+
+    class Claims:
+        shape, dtype = (10**7, 10**7), np.dtype(np.uint16)
+
+        def __getitem__(self, index):
+            raise AssertionError("something was read")
+
+    with pytest.raises(
+        OSError, match=r"800,000 GB are needed to work on the image, and .* are free"
+    ):
+        nlridge.denoise(Claims(), **given)  # fmt: skip
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.zarr", "b.zarr"]
+
+
+def test_a_result_may_be_empty(tmp_path, monkeypatch):
+    """Chunks of zeros are not stored: what holds of an input from elsewhere does not hold of a result."""
+    monkeypatch.setattr(limits, "_MAY_BE_EMPTY", 100)
+    found = nlridge.denoise(np.zeros((90, 80), np.float32), **GIVEN, out=tmp_path / "out.zarr", tile=64)  # fmt: skip
+    assert not found[:].any()
+    monkeypatch.setattr(limits, "_PIXELS_A_BYTE", 1e-9)
+    with pytest.raises(ValueError, match="bytes are stored; expected at least one byte"):
+        nlridge.denoise(found, **GIVEN, out=tmp_path / "again.zarr", tile=64)
+
+
+def test_a_store_that_is_mostly_empty_is_cleaned(tmp_path):
+    image = np.zeros((300, 200), np.float32)
+    image[100:164, 64:128] = noisy(64, 64)
+    source = zarr.create_array(str(tmp_path / "in.zarr"), data=image, chunks=(64, 64), config={"write_empty_chunks": False})  # fmt: skip
+    assert 0 < sum(path.is_file() for path in (tmp_path / "in.zarr" / "c").rglob("*")) < 9
+    found = nlridge.denoise(source, **GIVEN, method="fast", out=tmp_path / "out.zarr", tile=64)
+    assert np.array_equal(found[:], nlridge.denoise(image, **GIVEN, method="fast"))
+
+
+def test_the_noise_of_zarr(tmp_path, capsys):
+    image = noisy(300, 200, 3)
+    zarr.create_array(str(tmp_path / "in.zarr"), data=image, chunks=(1, 64, 64))
+    assert main(["noise", str(tmp_path / "in.zarr"), "--stack-axis", "0", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["frame"], found["frames"]) == (2, 3)
+    assert found["noise"]["sigma"] == pytest.approx(nlridge.estimate_noise(image[1]).sigma)
+
+
+def test_zarr_is_compared_in_parts(tmp_path, capsys, monkeypatch):
+    from nlridge import metrics
+
+    monkeypatch.setattr(metrics, "_PIXELS", 100 * 200)
+    a, b = noisy(300, 200, 2), noisy(300, 200, 2, seed=1)
+    zarr.create_array(str(tmp_path / "a.zarr"), data=a, chunks=(1, 64, 64))
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "b.npy", b)
+    said = []
+    for name in ("a.npy", "a.zarr"):
+        names = [str(tmp_path / name), str(tmp_path / "b.npy")]
+        assert main(["compare", *names, "--stack-axis", "0", "--json"]) == 0
+        said.append({**json.loads(capsys.readouterr().out), "a": None})
+    assert said[0] == said[1]
+    assert said[0]["rmse"] == pytest.approx(np.sqrt(np.mean((a.astype(float) - b) ** 2)))
+    assert said[0]["peak"] == pytest.approx(np.ptp(a))
+    from skimage.metrics import structural_similarity
+
+    expected = structural_similarity(
+        a, b, channel_axis=0, data_range=np.ptp(a), gaussian_weights=True, use_sample_covariance=False,
+        win_size=11, full=False,
+    )  # fmt: skip
+    assert said[0]["ssim"] == pytest.approx(expected, abs=0.01)
+
+
 # A run that is stopped.
 
 kills = pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
@@ -349,7 +489,7 @@ PROGRAM = """
 import os, sys, signal
 import numpy as np
 import nlridge
-from nlridge.large import bands, frames
+from nlridge.large import frames
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -371,7 +511,7 @@ def torn(frame, rows, pixels, workers):
 
 how, folder = sys.argv[1:]
 if how == "while a file is written":
-    bands.os.replace = dying(os.replace, 5)
+    os.replace = dying(os.replace, 6)
 if how == "while a tile is written":
     write, frames.Frame.write = frames.Frame.write, torn
 nlridge.denoise(
@@ -413,14 +553,22 @@ def kept(folder):
     return [path for path in work.glob("*/0-*/*-*/*") if not path.name.startswith(".")]
 
 
-def test_other_settings_start_anew(tmp_path):
-    class Stopped(Exception):
-        pass
+class Stopped(Exception):
+    pass
+
+
+def stops_at(tick):
+    """For `progress`: an exception after so many bands."""
 
     def stop(done, total):
-        if done == 6:
+        if done == tick:
             raise Stopped
 
+    return stop
+
+
+def test_other_settings_start_anew(tmp_path):
+    stop = stops_at(6)
     image, out = noisy(157, 140), tmp_path / "out.npy"
     with pytest.raises(Stopped):
         nlridge.denoise(image, **GIVEN, out=out, tile=64, progress=stop)
@@ -429,9 +577,6 @@ def test_other_settings_start_anew(tmp_path):
 
 
 def test_a_frame_that_has_changed_is_done_again(tmp_path):
-    class Stopped(Exception):
-        pass
-
     def stop(done, total):
         if done == 2 * total / 3:
             raise Stopped
@@ -443,6 +588,68 @@ def test_a_frame_that_has_changed_is_done_again(tmp_path):
     images[1] += 10
     found = nlridge.denoise(images, **given)
     assert np.array_equal(found, nlridge.denoise(images, **GIVEN, method="fast", stack_axis=0))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_an_image_that_has_changed_in_one_row_is_done_again(dtype, tmp_path, monkeypatch):
+    """Its identity is that of all pixels, not of the sample that the noise is estimated from."""
+    from nlridge.large import frames
+
+    monkeypatch.setattr(frames, "_SAMPLED", 16)
+    image, out = noisy(157, 140).astype(dtype), tmp_path / "out.npy"
+    assert not any(30 in rows for rows in frames._places(157))
+    given = {**GIVEN, "method": "fast", "tile": 64}
+    with pytest.raises(Stopped):
+        nlridge.denoise(image, **given, out=out, progress=stops_at(6))
+    image[30] += 5
+    assert np.array_equal(nlridge.denoise(image, **given, out=out), nlridge.denoise(image, **{**GIVEN, "method": "fast"}))  # fmt: skip
+
+
+def test_an_image_that_changes_and_changes_back(tmp_path):
+    """What was done of it in between is not taken for its own."""
+    first, second, out = noisy(157, 140), noisy(157, 140, seed=1), tmp_path / "out.npy"
+    given = {**GIVEN, "method": "fast", "tile": 64, "out": out}
+    total = []
+    nlridge.denoise(first, **{**given, "out": tmp_path / "whole.npy"}, progress=lambda *t: total.append(t[1]))  # fmt: skip
+    for image, stop in ((first, total[0] - 1), (second, total[0] - 1)):
+        with pytest.raises(Stopped):
+            nlridge.denoise(image, **given, progress=stops_at(stop))
+    assert np.array_equal(nlridge.denoise(first, **given), np.load(tmp_path / "whole.npy"))
+
+
+def test_progress_starts_at_what_is_done(tmp_path, capsys):
+    """And what was done before says nothing about the time left."""
+    image, given = noisy(157, 140), {**GIVEN, "method": "fast", "tile": 64, "out": tmp_path / "out.npy"}  # fmt: skip
+    with pytest.raises(Stopped):
+        nlridge.denoise(image, **given, progress=stops_at(6))
+    bars = []
+
+    class Bar(ticking.tqdm):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            bars.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ticking, "tqdm", Bar)
+        nlridge.denoise(image, **given, progress=True)
+    (bar,) = bars
+    assert bar.n == bar.total
+    assert bar.initial >= 5
+    assert "%" in capsys.readouterr().err
+
+
+def test_a_result_that_is_there_is_tidied_up_after(tmp_path):
+    """A run that was killed just after its result had its name left its folder."""
+    image, out = noisy(90, 80), tmp_path / "out.zarr"
+    given = {**GIVEN, "method": "fast", "tile": 64, "out": out}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "_discard", lambda path: None)
+        patch.setattr(running.shutil, "rmtree", lambda path: None)
+        nlridge.denoise(image, **given)
+    assert (tmp_path / ".out.zarr.part").exists()
+    with pytest.raises(FileExistsError, match="which exists; expected a new name"):
+        nlridge.denoise(image, **given)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.zarr"]
 
 
 def test_two_runs_do_not_write_the_same(tmp_path):

@@ -68,12 +68,12 @@ def sources(inputs: Sequence[str], recursive: bool, output: str | None = None) -
         path = Path(name)
         if not name:
             raise ValueError("an input has no name; expected a file, a folder or a pattern")
-        if path.is_dir():
+        if path.is_dir() and not is_zarr_name(path):
             add_folder(path)
         elif not path.exists() and glob.has_magic(name):
             matches = [Path(match) for match in sorted(glob.glob(name, recursive=recursive))]
             for match in matches or [path]:
-                if match.is_dir():
+                if match.is_dir() and not is_zarr_name(match):
                     add_folder(match)
                 elif not is_result(match):
                     found.setdefault(match, Source(match))
@@ -84,6 +84,11 @@ def sources(inputs: Sequence[str], recursive: bool, output: str | None = None) -
             f"no image files in {', '.join(inputs)}; expected files that end in {', '.join(SUFFIXES)}"
         )
     return list(found.values())
+
+
+def is_zarr_name(path: Path) -> bool:
+    """Whether something is Zarr by its name: a folder, but one image."""
+    return path.suffix.lower() == ".zarr"
 
 
 def refuse_to_destroy(given: Sequence[Source], places: Sequence[Path], report: str | None) -> None:

@@ -68,8 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         print("nlridge: the image does not fit into memory", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("nlridge: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as error:  # which says how far it got, where that matters
+        print(f"nlridge: {str(error) or 'interrupted'}", file=sys.stderr)
         return 130
 
 

@@ -5,7 +5,7 @@ import math
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -21,6 +21,7 @@ from .batch import (
     Cleaned,
     axes_of,
     clean_file,
+    is_zarr_name,
     noise_in,
     refuse_to_destroy,
     sources,
@@ -32,9 +33,10 @@ from .files.seen import upright
 from .kernels.compile import announcing
 from .metrics import difference
 from .noise import Noise
-from .tiled import clean_tiled, is_tiled, target_of
+from .tiled import Parts, clean_tiled, is_tiled, noise_in_parts, target_of
 
 _FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError)  # of a file, in one sentence
+_ROWS = 512  # read together to see the range of an image
 _PURPOSES = {
     "fast": "a preview, or thousands of images",
     "standard": "the best choice for most images",
@@ -111,7 +113,7 @@ def _denoise_tiled(options: Namespace) -> int:
         _say(options, {"status": "skipped", **line}, f"{source}: is done already")
         return 0
     start = time.perf_counter()
-    with _bar(1, options.quiet or options.json) as bar, _compiling(options.quiet):
+    with _compiling(options.quiet):
         try:
             noise = clean_tiled(
                 source,
@@ -125,7 +127,7 @@ def _denoise_tiled(options: Namespace) -> int:
                 workers=options.workers,
                 tile=options.tile,
                 scheduler=options.scheduler,
-                progress=partial(bar.to, 0),
+                progress=sys.stderr.isatty() and not (options.quiet or options.json),
             )
         except _FAILURES as error:
             sentence = _sentence(source, error)
@@ -181,7 +183,7 @@ def noise(options: Namespace) -> int:
     failed = False
     for source in sources(options.input, options.recursive):
         try:
-            for model, frame, frames in noise_in(read(source.path, axes)):
+            for model, frame, frames in _noise_in(source.path, axes):
                 if options.json:
                     line = {"input": str(source.path), "frame": frame, "frames": frames}
                     print(json.dumps({**line, "noise": _as_json(model)}), flush=True)
@@ -197,19 +199,25 @@ def noise(options: Namespace) -> int:
     return 1 if failed else 0
 
 
+def _noise_in(path: Path, axes: str | None) -> Iterable[tuple[Noise, int, int]]:
+    return [noise_in_parts(path, axes)] if is_zarr_name(path) else noise_in(read(path, axes))
+
+
 def compare(options: Namespace) -> int:
     """Say how far two files are apart."""
     axes = axes_of(options.channel_axis, options.stack_axis)
-    pictures = []
-    for name in (options.first, options.second):
+    names = [Path(name) for name in (options.first, options.second)]
+    in_parts = any(map(is_zarr_name, names))
+    planes: list[Any] = []
+    for name in names:
         try:
-            pictures.append(upright(read(Path(name), axes)))
+            planes.append(Parts(name, axes) if in_parts else _planes(upright(read(name, axes))))
         except (ValueError, OSError) as error:
-            raise ValueError(_sentence(Path(name), error)) from None
-    a, b = (_planes(picture) for picture in pictures)
+            raise ValueError(_sentence(name, error)) from None
+    a, b = planes
     if a.shape != b.shape:
         raise ValueError(f"the images have shapes {a.shape} and {b.shape}; expected the same")
-    peak = _peak(pictures[0]) if options.peak is None else checked_positive("peak", options.peak)
+    peak = _peak(a) if options.peak is None else checked_positive("peak", options.peak)
     found = difference(a, b, peak)
     if options.json:
         values = {
@@ -331,9 +339,15 @@ def _planes(picture: Picture) -> Any:
     return np.moveaxis(layer.pixels, [layer.axes.index(axis) for axis in "YX"], (-2, -1))
 
 
-def _peak(picture: Picture) -> float:
-    pixels = picture.layers[0].pixels
-    if pixels.dtype.kind in "ui":
-        return float(np.iinfo(pixels.dtype).max)
-    there = pixels[np.isfinite(pixels)]
-    return float(np.ptp(there.astype(np.float64))) if there.size else 1.0
+def _peak(planes: Any) -> float:
+    """The range of the values: that of the type, or that of the floats themselves."""
+    if planes.dtype.kind in "ui":
+        return float(np.iinfo(planes.dtype).max)
+    low, high = math.inf, -math.inf
+    for plane in np.ndindex(*planes.shape[:-2]):
+        for top in range(0, planes.shape[-2], _ROWS):
+            index = (*plane, slice(top, top + _ROWS))
+            some = planes[index].astype(np.float64)
+            low = min(low, float(some.min(initial=math.inf, where=np.isfinite(some))))
+            high = max(high, float(some.max(initial=-math.inf, where=np.isfinite(some))))
+    return high - low if high >= low else 1.0

@@ -95,7 +95,7 @@ def denoise(
         True shows a progress bar; a function is called with (done, total).
     out : path, optional
         For an image that is larger than memory, an array of Zarr or a memory map: the name of a new array for
-        the result, which ends in .zarr, .npy or .tif. If the run is stopped, the same call goes on with it.
+        the result, which ends in .zarr, .npy or .tif. If the run is stopped, the same call resumes it.
         docs/large-data.md tells more.
     tile : int
         Side of the tiles that are written to `out`; rows of tiles are worked on one by one.

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from . import __version__
 from .batch import Cleaned, as_floats
-from .files import Layer, whole
+from .files import Layer
+from .files.atomic import writing
 from .files.seen import upright
 from .quality import Quality, quality_of
 
@@ -103,8 +104,8 @@ def save(path: Path, entries: list[Entry]) -> None:
         figures="\n".join(_figure(number, entry) for number, entry in enumerate(entries)),
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole(path) as partial:
-        partial.write_bytes(page.encode("utf-8", "replace"))  # names of files may be anything
+    with writing(path) as file:
+        file.write(page.encode("utf-8", "replace"))  # names of files may be anything
 
 
 def _figure(number: int, found: Entry) -> str:

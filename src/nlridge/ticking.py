@@ -1,29 +1,43 @@
 """How far the work is: one function that is called bit by bit, and what the caller wants to see of it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from tqdm import tqdm
 
 from .arguments import Progress
 
 
+class Tick(Protocol):
+    """Says that some more of the work is done."""
+
+    def __call__(self, count: int = 1, *, already: bool = False) -> None:
+        """`already` means before: it says nothing about how long the rest will take."""
+
+
 @contextmanager
-def ticking(progress: Progress, total: int, unit: str) -> Iterator[Callable[[], None]]:
-    """A function that is to be called `total` times, and passes that on as the caller wants it."""
+def ticking(progress: Progress, total: int, unit: str) -> Iterator[Tick]:
+    """A function to be called until the counts add up to `total`, which shows that as the caller wants it."""
     done = 0
 
-    def tick() -> None:
+    def tick(count: int = 1, *, already: bool = False) -> None:
         nonlocal done
-        done += 1
-        if callable(progress):
+        done += count
+        if callable(progress) and count:
             progress(done, total)
 
     if progress is True:
-        with tqdm(total=total, desc="denoising", unit=unit, leave=False) as bar:
+        # Parts differ in the time they take: the mean rate since the start tells more than the latest one.
+        with tqdm(total=total, desc="denoising", unit=unit, leave=False, smoothing=0) as bar:
 
-            def advance() -> None:
-                bar.update()
+            def advance(count: int = 1, *, already: bool = False) -> None:
+                if already:
+                    bar.initial += count
+                    bar.n += count
+                    bar.refresh()
+                else:
+                    bar.update(count)
 
             yield advance
     else:

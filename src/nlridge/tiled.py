@@ -1,21 +1,24 @@
 """A file that is cleaned tile by tile, because it is larger than memory, or on a cluster."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from .arguments import Layout, checked_layout, checked_tile, checked_workers
-from .batch import MARK
+from .arguments import Layout, Progress, checked_layout, checked_tile, checked_workers
+from .batch import MARK, is_zarr_name
 from .files import stored_as
 from .files.npy import named_axes
 from .files.tiff import axes_of_plain
 from .large.denoising import checked_out, deciding, workforce_of
-from .large.running import run
-from .large.stores import Plan, opened
+from .large.frames import expect_finite, frames_of, sampled
+from .large.limits import expect_plausible
+from .large.running import run, tidy_up
+from .large.stores import Opened, Plan, opened
 from .noise import Noise
+from .noise.estimation import noise_of
 from .ticking import ticking
 
 TILE = 2048
@@ -23,7 +26,7 @@ TILE = 2048
 
 def is_tiled(inputs: list[str], tile: int | None, scheduler: str | None) -> bool:
     """Whether inputs are to be cleaned tile by tile: on demand, and always if they are Zarr."""
-    zarr = any(Path(name).suffix.lower() == ".zarr" for name in inputs)
+    zarr = any(is_zarr_name(Path(name)) for name in inputs)
     return zarr or tile is not None or scheduler is not None
 
 
@@ -40,20 +43,17 @@ def clean_tiled(
     workers: int | None,
     tile: int | None,
     scheduler: str | None,
-    progress: Callable[[float], None],
+    progress: Progress,
 ) -> Noise:
     """Clean a file into a new one of the same type of pixels; gives the noise (of the first frame)."""
     ends = {source.resolve(), target.resolve()}
     if len(ends) == 1 or any(end in other.parents for end in ends for other in ends):
         raise ValueError(f"output is {target}, which is the input or in it, or has it in it; expected another place")  # fmt: skip
     if target.exists() and not overwrite:
+        tidy_up(target)
         raise FileExistsError(f"{target} exists; use --overwrite or --skip-existing")
     place = checked_out(target, scheduler, overwrite=overwrite)
-    if source.suffix.lower() in (".tif", ".tiff") and source.exists():
-        axes = axes_of_plain(source, axes)
-    found = opened(source.absolute())
-    named = axes if axes and found.group is None else found.axes
-    named = named_axes(found.array.shape, named)
+    found, named = _opened(source, axes)
     layout = _layout(found.array, named)
     decide = deciding(layout, sigma, None, strength, method, kind=noise)
     side = checked_tile(TILE if tile is None else tile)
@@ -61,9 +61,54 @@ def clean_tiled(
     if found.group is not None and place.suffix.lower() != ".zarr":
         raise ValueError(f"output is {target}; expected a name that ends in .zarr, as the input")
 
-    shares = partial(ticking, lambda done, total: progress(done / total))
     with workforce_of(scheduler, checked_workers(workers), found.array) as workforce:
-        return run(found.array, place, plan, decide, workforce, shares, stored_as).noise
+        return run(
+            found.array, place, plan, decide, workforce, partial(ticking, progress), stored_as
+        ).noise
+
+
+def noise_in_parts(source: Path, axes: str | None) -> tuple[Noise, int, int]:
+    """The noise of the middle frame, from a sample of its pixels: the model, the number of the frame, and of how many."""
+    found, named = _opened(source, axes)
+    _layout(found.array, named)
+    frames = frames_of(found.array, named)
+    middle = len(frames) // 2
+    pixels, missing = sampled(frames[middle])
+    return noise_of(expect_finite(pixels), missing), middle + 1, len(frames)
+
+
+class Parts:
+    """All planes of an array on disk, (planes, height, width), of which some rows are read at a time."""
+
+    def __init__(self, source: Path, axes: str | None) -> None:
+        found, named = _opened(source, axes)
+        _layout(found.array, named)
+        self.frames = frames_of(found.array, named)
+        channels, *size = self.frames[0].shape
+        self.shape = (len(self.frames) * channels, *size)
+        self.dtype = self.frames[0].dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: tuple[int, slice]) -> npt.NDArray[Any]:
+        """Some rows of a plane."""
+        plane, rows = index
+        number, channel = divmod(plane, self.frames[0].shape[0])
+        read = self.frames[number].read(range(*rows.indices(self.shape[1])))
+        found: npt.NDArray[Any] = read[channel]
+        return found
+
+
+def _opened(source: Path, axes: str | None) -> tuple[Opened, str]:
+    """An array on disk and a letter for each of its axes."""
+    if source.suffix.lower() in (".tif", ".tiff") and source.is_file():
+        axes = axes_of_plain(source, axes)
+    found = opened(source.absolute())
+    for array in [found.array, *(found.group[name] for name in found.levels[1:])]:
+        expect_plausible(array)
+    named = axes if axes and found.group is None else found.axes
+    return found, named_axes(found.array.shape, named)
 
 
 def target_of(source: Path, output: str | None) -> Path:

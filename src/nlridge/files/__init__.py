@@ -11,11 +11,9 @@ Whatever goes wrong with a file is a ValueError (or an OSError) with one sentenc
 """
 
 import logging
-import os
-import shutil
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +22,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from .atomic import replacing
 
 Pixels = npt.NDArray[Any]
 
@@ -94,6 +94,7 @@ class Picture:
 
 def read(path: Path, axes: str | None = None) -> Picture:
     """The picture in a file, by its content; a name that says otherwise is an error."""
+    expect_regular(path)
     with open(path, "rb") as file:
         head = file.read(32)
     if not head:
@@ -127,7 +128,7 @@ def write(path: Path, picture: Picture) -> list[str]:
             and path.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp")
         ):
             notes.append(f"EXIF data are not kept in {module.NAME} files")
-    with _in_one_sentence("it could not be written"), whole(path) as partial:
+    with _in_one_sentence("it could not be written"), replacing(path) as partial:
         module.write(partial, picture, path)
     return notes
 
@@ -148,30 +149,12 @@ def _in_one_sentence(what: str) -> Iterator[None]:
     except OSError as error:
         if error.errno is not None:  # of the system, not of a decoder
             raise
-        raise ValueError(f"{what}: {_one_line(error)}") from error
+        raise ValueError(f"{what}: {one_line(error)}") from error
     except Exception as error:
-        raise ValueError(f"{what}: {_one_line(error)}") from error
+        raise ValueError(f"{what}: {one_line(error)}") from error
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
-
-
-@contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """A temporary name to write to, renamed at the end: a file is whole, or it is not there."""
-    path = path.resolve()  # a link stays one
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    _remove_leftovers(path)
-    try:
-        yield partial
-        with open(partial, "rb+") as file:
-            os.fsync(file.fileno())  # on the disk before it has its name
-        if path.exists():
-            shutil.copymode(path, partial)
-        os.replace(partial, path)
-    finally:
-        with suppress(FileNotFoundError):
-            partial.unlink()
 
 
 def stored_as(values: npt.NDArray[np.floating[Any]], dtype: np.dtype[Any]) -> Pixels:
@@ -211,28 +194,13 @@ def _modules() -> list[ModuleType]:
     return [import_module(f".{name}", __name__) for name in dict.fromkeys(_FORMATS.values())]
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+def one_line(error: object) -> str:
+    """What an error says, in one line of no more than a few hundred characters."""
+    words = " ".join(str(error).split()) or type(error).__name__
+    return words if len(words) <= 300 else f"{words[:300]} ..."
 
 
-def _remove_leftovers(path: Path) -> None:
-    """Temporary files for the same output, of processes that were killed."""
-    for file in path.parent.glob(f".{_escaped(path.name)}.*.part"):
-        process = file.name.rsplit(".", 2)[1]
-        if process.isdecimal() and not _is_running(int(process)):
-            with suppress(OSError):
-                file.unlink()
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
+def expect_regular(path: Path) -> None:
+    """Refuse pipes, sockets and devices, which a reader could wait for without end."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is not a regular file; expected one")

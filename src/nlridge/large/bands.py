@@ -1,39 +1,20 @@
 """What is kept in files while an image is worked on: each file is whole, or it is not there."""
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
-from uuid import uuid4
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..algorithm.passes import Pass
 from ..engines.grid import lines
+from ..files.atomic import writing
 
 Image = npt.NDArray[np.float32]
-
-
-@contextmanager
-def whole(path: Path) -> Iterator[BinaryIO]:
-    """A file to write, which has its name only when all of it is on the disk.
-
-    Several processes may write the same file, if they write the same.
-    """
-    partial = path.with_name(f".{path.name}.{uuid4().hex}.part")
-    try:
-        with open(partial, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def one_behind(parts: Iterable[tuple[int, Callable[[], object]]]) -> Iterator[int]:
@@ -131,6 +112,6 @@ class Groups:
             if len(line) < len(self.lines[y]):
                 return
             del self.some[y]
-        with whole(self.folder / str(y)) as file:
+        with writing(self.folder / str(y)) as file:
             for block in self.lines[y]:
                 np.save(file, line[int(block.xs[0])])

@@ -23,7 +23,8 @@ from ..arguments import (
 from ..job import Job, float_type
 from ..noise import Noise
 from .frames import Frame, decided
-from .running import run
+from .limits import expect_plausible
+from .running import run, tidy_up
 from .spreading import Cluster, Here, Workforce
 from .stores import SUFFIXES, Opened, Plan, is_zarr, readable
 
@@ -72,6 +73,7 @@ def denoise_large(
             "image is a Dask array and out is given; expected a Zarr array, or no out and to_zarr of the result"
         )
     place = checked_out(out, client)
+    expect_plausible(image)
     plan = Plan(layout.shape, float_type(np.dtype(image.dtype)), layout.axes, tile, Opened(image))
     with workforce_of(client, workers, image) as workforce:
         run(image, place, plan, decide, workforce, ticking, as_floats)
@@ -129,6 +131,7 @@ def checked_out(out: str | PathLike[str], client: Any, *, overwrite: bool = Fals
             "side by side"
         )
     if place.exists() and not overwrite:
+        tidy_up(place)
         raise FileExistsError(f"out is {out}, which exists; expected a new name")
     if place.is_dir() and not is_zarr(place):
         raise FileExistsError(f"out is {out}, which is a folder and no Zarr; expected another name")

@@ -1,7 +1,8 @@
 """The frames of an array on disk, and what concerns the whole of one, found out before the work starts."""
 
+import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 
 from ..algorithm.settings import Recipe
 from ..engines.pool import in_order
+from ..files import one_line
 from ..job import Job, block_means, block_of, ends_of, settled
 from ..levels import trusted
 from ..noise import Noise
@@ -33,6 +35,8 @@ class Frame:
     array: Any
     axes: str
     number: tuple[int, ...] = ()
+    digest: str = ""
+    """Of all its pixels, once they have been looked through."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -50,10 +54,12 @@ class Frame:
         columns = columns or range(self.shape[2])
         try:
             found = np.asarray(self.array[self._index(rows, columns)])
-        except (ValueError, TypeError, OSError, MemoryError):
+        except MemoryError:
             raise
-        except Exception as error:  # stores have exceptions of their own for what is damaged
-            raise OSError(f"image cannot be read: {error}") from error
+        except (
+            Exception
+        ) as error:  # stores and codecs have exceptions of all kinds for what is damaged
+            raise OSError(f"image cannot be read: {one_line(error)}") from error
         pixels: Pixels = found.transpose(self._order).reshape(-1, len(rows), len(columns))
         return pixels
 
@@ -119,8 +125,8 @@ def decided(
 ) -> Job:
     """What is to be done with a frame, of which no more than a part is ever in memory.
 
-    The range and the correlation of channels are those of all pixels, which are read once if that is needed; the
-    noise, if it is not given, is that of a sample: 16 parts of 512 x 512 pixels, or all of a smaller image.
+    The range, the correlation of channels and the digest are those of all pixels, which are read once; the noise,
+    if it is not given, is that of a sample: 16 parts of 512 x 512 pixels, or all of a smaller image.
     """
     if noise is None:
         pixels, missing = sampled(frame)
@@ -132,10 +138,10 @@ def decided(
     if frame.dtype == np.uint8 and not known:
         ends, known = [(0.0, 255.0)], True
     # Those that are computed are looked at when they are.
-    to_be_looked_at = frame.dtype.kind == "f" and not frame.is_computed
-    if to_be_looked_at or len(gone) > 1 or not known:
-        means, sample = _looked_through(frame, with_means=not known)
+    if not frame.is_computed or len(gone) > 1 or not known:
+        means, sample, digest = _looked_through(frame, with_means=not known)
         ends = ends if known else [ends_of(some) for some in means]
+        frame = replace(frame, digest=digest)
     return settled(
         frame,  # type: ignore[arg-type]
         None,
@@ -149,8 +155,9 @@ def decided(
     )
 
 
-def _looked_through(frame: Frame, with_means: bool) -> tuple[Sequence[Pixels], Pixels]:
-    """The means of blocks of each channel, and a sample of the pixels of all of them."""
+def _looked_through(frame: Frame, with_means: bool) -> tuple[Sequence[Pixels], Pixels, str]:
+    """The means of blocks of each channel, a sample of the pixels of all of them, and a digest of all pixels."""
+    digest = hashlib.sha256()
     channels, height, width = frame.shape
     block = block_of((height, width))
     step = -(-height * width // 2**20)
@@ -159,12 +166,14 @@ def _looked_through(frame: Frame, with_means: bool) -> tuple[Sequence[Pixels], P
     at_once = -(-frame.rows_at_once // block[0]) * block[0]
     for rows in in_turn(range(height), at_once):
         pixels = expect_finite(frame.read(rows))
+        digest.update(np.ascontiguousarray(pixels).data)
         if with_means:
             for channel, found in zip(pixels, means, strict=True):
                 found.append(block_means(channel, block).ravel())
         first = -(rows.start * width) % step
         sample.append(pixels.reshape(channels, -1)[:, first::step].copy())  # and not all of it
-    return [np.concatenate(some or [np.empty(0)]) for some in means], np.concatenate(sample, axis=1)
+    joined = [np.concatenate(some or [np.empty(0)]) for some in means]
+    return joined, np.concatenate(sample, axis=1), digest.hexdigest()
 
 
 def expect_finite(pixels: Pixels) -> Pixels:

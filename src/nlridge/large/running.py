@@ -1,11 +1,13 @@
 """From an array on disk to another: each frame in stages, and nothing lost if the run is stopped."""
 
+import errno
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,20 +23,25 @@ from ..algorithm.inputs import PlaneNoise
 from ..algorithm.settings import Recipe
 from ..channels import Planes
 from ..engines.pool import in_order
+from ..files.atomic import lock, put, put_back, writing
 from ..job import Job
-from .bands import bands_of, in_turn, one_behind, whole
+from ..ticking import Tick
+from .bands import bands_of, in_turn, one_behind
 from .frames import Frame, frames_of, sampled
 from .later import Image, Later
+from .limits import expect_room
 from .portable import without_recipe
 from .scales import within
 from .spreading import Workforce
 from .stages import Rehearsal, Stages, Strips
-from .stores import Plan, made, with_levels
+from .stores import Plan, made, remove_partial_chunks, with_levels
 
 Store = Callable[[npt.NDArray[Any], np.dtype[Any]], npt.NDArray[Any]]
 """Turns floats into what is stored."""
 
 _AT_ONCE = 256  # rows that are finished together
+_DISCARDED = "discarded-"  # how names begin of what is being removed
+_LONGEST = 200  # bytes of a name that can be part of another
 
 
 def run(
@@ -48,47 +55,78 @@ def run(
 ) -> Job:
     """Clean all frames of an array into a new one, which has its name when all of it is there.
 
-    What is done so far stays in a folder beside it, from which a run that was stopped goes on, if neither the
+    What is done so far stays in a folder beside it, from which a run that was stopped resumes, if neither the
     image nor what is to be done with it has changed: frame by frame.  `ticking` is a context that gives a function,
     to be called a number of times.  Gives what was done with the first frame.
     """
+    out = out.resolve()  # a link stays one
     frames = frames_of(array, plan.axes)
+    expect_room(out, _folder_of(out), math.prod(frames[0].shape))
     first = decide(frames[0])
-    with _claimed(out.with_name(f".{out.name}.part")) as claimed:
+    with _claimed(_folder_of(out)) as claimed:
         _expect_in_common(workforce, frames[0], claimed)
-        folder = _kept_of(claimed, plan)
+        folder = _kept_of(claimed, plan, out)
         result = folder / "result"
-        target = made(result, out.suffix.lower(), plan)
         bands = _bands(first, plan.tile)
-        with ticking(len(frames) * bands, "band") as tick:
+        total = len(frames) * bands
+        with ticking(total, "band") as heard, _explained(out, heard, total) as tick:
+            target = made(result, out.suffix.lower(), plan)
             for k, frame in enumerate(frames):
                 job = first if k == 0 else decide(frame)
-                work = folder / f"{k}-{_fingerprint(frame, job)}"
+                work = folder / f"{k}-{_fingerprint(job)}"
                 done = work.with_name(f"{work.name}-done")
                 if done.exists():
-                    _paced(tick, 1, bands)()
+                    tick(bands, already=True)
                     continue
+                for other in folder.glob(f"{k}-*"):
+                    if (
+                        other != work
+                    ):  # the frame was another then, or was to be cleaned in another way
+                        _discard(other)
                 work.mkdir(exist_ok=True)
                 paced = _paced(tick, _bands(job, plan.tile), bands)
                 stages = Stages(work, plan.tile, workforce, paced)
                 _denoise(job, frame, replace(frame, array=target), stages, store)
                 done.touch()
-                shutil.rmtree(work)
-        with_levels(result, plan)
-        _replace(result, out)
+                _discard(work)
+            with_levels(result, plan)
+            remove_partial_chunks(result)
+            _finish(result, out)
     return first
 
 
-def _paced(tick: Callable[[], None], calls: int, ticks: int) -> Callable[[], None]:
+@contextmanager
+def _explained(out: Path, tick: Tick, total: int) -> Iterator[Tick]:
+    """Say how far the run got if it is interrupted, and name the output if its disk is full."""
+    done = 0
+
+    def counted(count: int = 1, *, already: bool = False) -> None:
+        nonlocal done
+        done += count
+        tick(count, already=already)
+
+    try:
+        yield counted
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"interrupted with {done / total:.0%} done; run it again to resume"
+        ) from None
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            words = f"{os.strerror(error.errno)}; free some space and run it again to resume"
+            raise OSError(error.errno, words, str(out)) from error
+        raise
+
+
+def _paced(tick: Tick, calls: int, ticks: int) -> Tick:
     """A function that ticks evenly, `ticks` times in all if it is called `calls` times: frames may differ in their steps."""
     called = 0
 
-    def paced() -> None:
+    def paced(count: int = 1, *, already: bool = False) -> None:
         nonlocal called
         before = called * ticks // calls
-        called += 1
-        for _ in range(called * ticks // calls - before):
-            tick()
+        called += count
+        tick(called * ticks // calls - before, already=already)
 
     return paced
 
@@ -99,8 +137,7 @@ def _denoise(job: Job, frame: Frame, to: Frame, stages: Stages, store: Store) ->
     bands = bands_of(frame.shape[1], stages.band)
     written = [stages.folder / f"written-{k}" for k in range(len(bands))]
     missing = [k for k, mark in enumerate(written) if not mark.exists()]
-    for _ in range(len(bands) - len(missing)):
-        stages.tick()
+    stages.tick(len(bands) - len(missing), already=True)
     work = partial(_write, without_recipe(job), frame, to, images, bands, written, store)
     stages.workforce.carry_out(work, missing, stages.tick)
 
@@ -178,39 +215,87 @@ def _write(
 
 def _mark(path: Path) -> None:
     """What was written before is on the disk."""
-    if hasattr(os, "sync"):  # not on Windows; a store of many files knows no other way
-        os.sync()
-    with whole(path):
+    _sync_all()
+    with writing(path):
         pass
 
 
-def _replace(result: Path, out: Path) -> None:
+def _sync_all() -> None:
+    if hasattr(os, "sync"):  # not on Windows; a store of many files knows no other way
+        os.sync()
+
+
+def _finish(result: Path, out: Path) -> None:
     """Give the result its name; what had it before is gone only then."""
-    old = result.with_name("old")
-    if out.exists():
-        os.replace(out, old)
-    os.replace(result, out)
+    _sync_all()
+    with writing(
+        result.with_name("finished")
+    ) as file:  # by this, a run knows its result by another name
+        file.write(json.dumps(_identity(result)).encode())
+    put(result, out)
+
+
+def _is_finished(folder: Path, out: Path) -> bool:
+    """Whether the result that was made in a folder has its name."""
+    if folder.name.startswith(_DISCARDED) or not (folder / "result").exists():
+        return True
+    try:
+        found: bool = json.loads((folder / "finished").read_text()) == _identity(out)
+    except (OSError, ValueError):
+        return False
+    return found
+
+
+def _identity(path: Path) -> list[int]:
+    about = path.stat()
+    return [about.st_dev, about.st_ino]
+
+
+def _discard(path: Path) -> None:
+    """Remove a file or a folder, so that no run ever takes a part of it for the whole."""
+    if path.is_dir():
+        gone = path.with_name(f"{_DISCARDED}{uuid4().hex}")
+        os.replace(path, gone)
+        shutil.rmtree(gone)
+    else:
+        path.unlink()
+
+
+def _folder_of(out: Path) -> Path:
+    """Where a run keeps what is done so far: beside the output, under a name that the file system allows."""
+    name = out.name if len(os.fsencode(out.name)) <= _LONGEST else _short(out.name)
+    return out.with_name(f".{name}.part")
+
+
+def tidy_up(out: Path) -> None:
+    """Remove what a run left that was stopped just after its result had its name."""
+    out = out.resolve()
+    folder = _folder_of(out)
+    if folder.is_dir() and all(_is_finished(f, out) for f in folder.iterdir() if f.is_dir()):
+        with suppress(OSError), _claimed(folder):  # unless another process has it
+            pass
 
 
 @contextmanager
 def _claimed(folder: Path) -> Iterator[Path]:
     """The folder for what is done so far, for one process at a time; removed when all is done."""
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "claim", "w") as claim:
+    with open(folder / "claim", "wb") as claim:
         try:
-            import fcntl
-
-            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except ImportError:  # on Windows
-            pass
-        except OSError:
+            lock(claim)
+        except BlockingIOError:
             raise FileExistsError(f"{folder} is in use by another process") from None
+        except OSError:  # there are no locks
+            pass
         try:
             yield folder
         except BaseException:
             if [path.name for path in folder.iterdir()] == ["claim"]:  # nothing has been done
                 shutil.rmtree(folder)
             raise
+        for path in folder.iterdir():
+            if path.is_dir():
+                _discard(path)
     shutil.rmtree(folder)
 
 
@@ -229,16 +314,12 @@ def _expect_in_common(workforce: Workforce, frame: Frame, folder: Path) -> None:
 def _found(frame: Frame, file: Path) -> tuple[str, bool]:
     """Some of the pixels, and whether a file is there."""
     try:
-        return _digest(frame), file.exists()
+        return hashlib.sha256(sampled(frame)[0].tobytes()).hexdigest(), file.exists()
     except Exception as error:
         return str(error), False
 
 
-def _digest(frame: Frame) -> str:
-    return hashlib.sha256(sampled(frame)[0].tobytes()).hexdigest()
-
-
-def _kept_of(claimed: Path, plan: Plan) -> Path:
+def _kept_of(claimed: Path, plan: Plan, out: Path) -> Path:
     """The folder of what runs to the same kind of result have done; what others have left is removed.
 
     Each has its own: a worker that still does what a run was stopped in does not disturb another.
@@ -246,9 +327,10 @@ def _kept_of(claimed: Path, plan: Plan) -> Path:
     about = [__version__, plan.shape, str(plan.dtype), plan.axes, plan.tile]
     mine = claimed / _short(about)
     for path in claimed.iterdir():
-        # Without a result, that has its name already: a run was stopped while it tidied up.
-        if path.is_dir() and (path != mine or not (path / "result").exists()):
-            shutil.rmtree(path)
+        if path.is_dir():
+            put_back(path / "result", out)
+            if path != mine or _is_finished(path, out):
+                _discard(path)
     mine.mkdir(exist_ok=True)
     return mine
 
@@ -257,14 +339,15 @@ def _short(about: Any) -> str:
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
 
 
-def _fingerprint(frame: Frame, job: Job) -> str:
-    """Of what has to be the same for a run to go on: the image, by a sample of its pixels, and all settings."""
+def _fingerprint(job: Job) -> str:
+    """Of what has to be the same for a run to resume: all pixels of the frame, and all settings."""
+    frame: Any = job.pixels
     matrices = [[*planes.channels, *planes.matrix.ravel().tolist()] for planes in job.planes]
     noise = [repr(job.noise), job.levels.typical.tolist(), job.strength]
-    return _short([str(frame.dtype), _digest(frame), noise, _identity(job.recipe), matrices])
+    return _short([str(frame.dtype), frame.digest, noise, _settings_identity(job.recipe), matrices])
 
 
-def _identity(recipe: Recipe) -> str:
+def _settings_identity(recipe: Recipe) -> str:
     """The same for the same settings in every process.
 
     Families are values, and printed as such.  Code from outside the package may change from one run to the next

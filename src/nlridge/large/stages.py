@@ -20,7 +20,9 @@ from ..algorithm.inputs import PlaneNoise, StepInputs
 from ..algorithm.passes import Pass
 from ..engines import cpu
 from ..engines.pool import in_order
-from .bands import Bands, Groups, bands_of, in_turn, one_behind, whole
+from ..files.atomic import writing
+from ..ticking import Tick
+from .bands import Bands, Groups, bands_of, in_turn, one_behind
 from .later import Image, Later
 from .scales import around, coarser_part, fine_rows, halved, with_coarse_part
 from .spreading import Here, Workforce
@@ -39,9 +41,7 @@ class Stages:
     A stage that was done before is not done again, nor is a band of one.
     """
 
-    def __init__(
-        self, folder: Path, band: int, workforce: Workforce, tick: Callable[[], None]
-    ) -> None:
+    def __init__(self, folder: Path, band: int, workforce: Workforce, tick: Tick) -> None:
         self.folder, self.band, self.workforce, self.tick = folder, band, workforce, tick
         self.count = 0
         self.alive: list[tuple[Path, weakref.ref[Any]]] = []
@@ -92,8 +92,7 @@ class Stages:
             for image in images:
                 image.folder.mkdir(exist_ok=True)
             missing = [k for k in numbers if not all(image.path(k).exists() for image in images)]
-        for _ in range(len(numbers) - len(missing)):
-            self.tick()
+        self.tick(len(numbers) - len(missing), already=True)
         self.workforce.carry_out(partial(keep, compute, images), missing, self.tick)
         done.touch()
         for folder, something in self.alive:
@@ -108,7 +107,7 @@ class Rehearsal(Stages):
     """Stages that only count the bands that there will be."""
 
     def __init__(self, band: int) -> None:
-        super().__init__(Path(), band, Here(1), lambda: None)
+        super().__init__(Path(), band, Here(1), _silent)
         self.bands = 0
 
     def kept(self, compute: Compute, shape: tuple[int, int, int], count: int = 1) -> list[Later]:
@@ -117,6 +116,10 @@ class Rehearsal(Stages):
 
     def _groups(self, *arguments: Any) -> None:
         return None
+
+
+def _silent(count: int = 1, *, already: bool = False) -> None:
+    pass
 
 
 def keep(
@@ -136,7 +139,7 @@ def _written(
     for k in numbers:
         bottom = min((k + 1) * band, height)
         with ExitStack() as stack:
-            files = [stack.enter_context(whole(image.path(k))) for image in images]
+            files = [stack.enter_context(writing(image.path(k))) for image in images]
             done = k * band
             while done < bottom:
                 rows, *found = next(parts)

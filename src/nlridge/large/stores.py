@@ -1,7 +1,13 @@
 """Arrays on disk: opened without being read, and made to be written bit by bit."""
 
+import errno
+import math
 import os
+import re
 import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -9,6 +15,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from ..files import expect_regular, one_line
+from .limits import bytes_in
 
 SUFFIXES = (".zarr", ".npy", ".tif", ".tiff")
 
@@ -30,8 +39,7 @@ class Opened:
 class RawArray:
     """An array that stands in a file as it would in memory.
 
-    It is mapped only while it is being read or written, so that it takes no memory, and it can be sent to
-    another process.
+    It is mapped only while it is being read, so that it takes no memory, and it can be sent to another process.
     """
 
     path: Path
@@ -40,19 +48,28 @@ class RawArray:
     offset: int
 
     def __getitem__(self, index: Any) -> npt.NDArray[Any]:
-        return np.array(self._mapped("r")[index])
+        return np.array(self.readable()[index])
 
-    def __setitem__(self, index: Any, values: npt.NDArray[Any]) -> None:
-        mapped = self._mapped("r+")
-        mapped[index] = values
-        mapped.flush()
+    def __setitem__(self, index: tuple[slice, ...], values: npt.NDArray[Any]) -> None:
+        """By writing, not by a map: on a full disk that would end the process."""
+        spans = [range(*s.indices(n)) for s, n in zip(index, self.shape, strict=True)]
+        # Up to the last axis that is cut, each pixel of which is followed by whole further axes.
+        parts = [len(span) < n for span, n in zip(spans, self.shape, strict=True)]
+        last = max((axis for axis, part in enumerate(parts) if part), default=0)
+        steps = [math.prod(self.shape[k + 1 :]) for k in range(last + 1)]
+        values = np.ascontiguousarray(values, self.dtype)
+        with open(self.path, "rb+") as file:
+            for number in np.ndindex(*values.shape[:last]):
+                first = [span[k] for span, k in zip(spans, (*number, 0), strict=False)]
+                place = sum(k * step for k, step in zip(first, steps, strict=True))
+                file.seek(self.offset + place * self.dtype.itemsize)
+                file.write(values[number].data)
+            file.flush()
+            os.fsync(file.fileno())
 
     def readable(self) -> "np.memmap[Any, Any]":
         """As NumPy has it."""
-        return self._mapped("r")
-
-    def _mapped(self, mode: Any) -> "np.memmap[Any, Any]":
-        return np.memmap(self.path, self.dtype, mode, self.offset, self.shape)
+        return np.memmap(self.path, self.dtype, "r", self.offset, self.shape)
 
 
 @dataclass(frozen=True)
@@ -100,6 +117,7 @@ def opened_as(path: Path, suffix: str) -> Opened:
 
 
 def _opened_npy(path: Path) -> Opened:
+    expect_regular(path)
     mapped = np.load(path, mmap_mode="r", allow_pickle=False)
     if not mapped.flags.c_contiguous:
         raise ValueError(f"{path} holds an array in Fortran's order; expected rows one by one")
@@ -108,45 +126,85 @@ def _opened_npy(path: Path) -> Opened:
 
 def _opened_zarr(path: Path) -> Opened:
     zarr = _zarr()
-    try:
+    bytes_in(path)  # regular files, before one of them is opened
+    with _in_one_sentence(path):
         found = zarr.open(path, mode="r")
-    except Exception as error:
-        raise ValueError(f"{path} is no Zarr array or group: {error}") from None
-    if isinstance(found, zarr.Array):
-        return Opened(found)
-    attributes = dict(found.attrs)
-    scales = attributes.get("ome", attributes).get("multiscales")
-    if not scales:
-        arrays = ", ".join(sorted(name for name, _ in found.arrays())) or "none"
+        return Opened(found) if isinstance(found, zarr.Array) else _opened_pyramid(path, found)
+
+
+def _opened_pyramid(path: Path, found: Any) -> Opened:
+    """A group of OME-Zarr."""
+    zarr = _zarr()
+    attributes = found.attrs.asdict()
+    about = attributes.get("ome", attributes)
+    if not isinstance(about, dict) or "multiscales" not in about:
+        arrays = ", ".join(sorted(p.name for p in path.iterdir() if is_zarr(p))) or "none"
         raise ValueError(
             f"{path} is a group without multiscales; expected an array (from Python, one of its: {arrays})"
         )
-    levels = tuple(str(level["path"]) for level in scales[0]["datasets"])
+    scale, levels = _levels_of(path, about["multiscales"])
+    shapes = []
     for name in levels:
-        if name not in found:
+        if not isinstance(found.get(name), zarr.Array):
             raise ValueError(f"{path} has no array {name}, which its multiscales name")
-    for above, name in pairwise(levels):
-        _expect_whole_factors(path, name, found[above].shape, found[name].shape)
-    names = [
-        axis["name"] if isinstance(axis, dict) else axis
-        for axis in scales[0].get("axes") or "tczyx"
-    ]
-    return Opened(found[levels[0]], _letters(names), found, levels)
+        shapes.append(found[name].shape)
+    for name, fine, coarse in zip(levels[1:], shapes, shapes[1:], strict=False):
+        _expect_whole_factors(path, name, fine, coarse)
+    return Opened(found[levels[0]], _letters(path, scale.get("axes")), found, levels)
 
 
-def _letters(names: list[str]) -> str:
+def _levels_of(path: Path, scales: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The first pyramid, and the names of its arrays."""
+    try:
+        names = tuple(level["path"] for level in scales[0]["datasets"])
+        if names and all(isinstance(name, str) and name for name in names):
+            return scales[0], names
+    except (LookupError, TypeError):
+        pass
+    raise ValueError(
+        f"{path} has multiscales that name no arrays; expected a list of datasets, each with a path"
+    )
+
+
+@contextmanager
+def _in_one_sentence(path: Path) -> Iterator[None]:
+    """Whatever Zarr makes of a damaged store is a ValueError with its name, and nothing is printed besides."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except (MemoryError, ImportError):
+        raise
+    except Exception as error:
+        words = one_line(error)
+        if not words.startswith(str(path)):
+            words = f"{path} is not a Zarr array or group that can be read: {words}"
+        raise ValueError(words) from None
+
+
+def _letters(path: Path, axes: Any) -> str:
     """A letter for each axis: its name, or any other where that is longer."""
-    others = iter("QRSUVW")
-    return "".join(name.upper() if len(name) == 1 else next(others) for name in names)
+    others = iter("QRSUVWABDEFGHIJ")
+    letters: list[str] = []
+    for axis in "tczyx" if axes is None else axes if isinstance(axes, list) else [None]:
+        name = axis.get("name") if isinstance(axis, dict) else axis
+        if not isinstance(name, str) or not name or len(letters) == 9:
+            raise ValueError(f"{path} has axes {one_line(axes)}; expected a list of names")
+        letters.append(name.upper() if len(name) == 1 and name.isascii() else next(others))
+    return "".join(letters)
 
 
 def _expect_whole_factors(
     path: Path, name: str, fine: tuple[int, ...], coarse: tuple[int, ...]
 ) -> None:
     """Of the sizes of two levels, so that pixels of the one are means of those of the other."""
-    known = len(fine) == len(coarse) and all(
-        b in (a // max(round(a / b), 1), -(-a // max(round(a / b), 1)))
-        for a, b in zip(fine, coarse, strict=True)
+    known = (
+        len(fine) == len(coarse)
+        and min(coarse, default=0) > 0
+        and all(
+            b in (a // max(round(a / b), 1), -(-a // max(round(a / b), 1)))
+            for a, b in zip(fine, coarse, strict=True)
+        )
     )
     if not known:
         raise ValueError(
@@ -157,6 +215,7 @@ def _expect_whole_factors(
 def _opened_tiff(path: Path) -> Opened:
     import tifffile
 
+    expect_regular(path)
     with tifffile.TiffFile(path) as file:
         series = file.series[0]
         axes, page = series.axes.replace("S", "C"), series.keyframe
@@ -208,21 +267,48 @@ def made(path: Path, suffix: str, plan: Plan) -> Any:
 
 
 def _make_npy(path: Path, plan: Plan) -> None:
-    np.lib.format.open_memmap(path, "w+", plan.dtype, plan.shape)
+    with open(path, "wb") as file:
+        about = {
+            "descr": np.lib.format.dtype_to_descr(plan.dtype),
+            "fortran_order": False,
+            "shape": plan.shape,
+        }
+        np.lib.format.write_array_header_1_0(file, about)
+        offset = file.tell()
+    allocate(path, offset, plan)
 
 
 def _make_tiff(path: Path, plan: Plan) -> None:
     import tifffile
 
     in_colour = plan.axes.endswith("C") and plan.shape[-1] in (3, 4)
-    tifffile.memmap(
+    offset, _ = tifffile.imwrite(  # type: ignore[misc]
         path,
         shape=plan.shape,
         dtype=plan.dtype,
         bigtiff=True,
         photometric="rgb" if in_colour else "minisblack",
         metadata={"axes": plan.axes.replace("C", "S") if in_colour else plan.axes},
+        returnoffset=True,
     )
+    allocate(path, offset, plan)
+
+
+def allocate(path: Path, offset: int, plan: Plan) -> None:
+    """Have the disk hold a file's pixels from the start: a full one is noticed before the work, not after hours."""
+    size = math.prod(plan.shape) * plan.dtype.itemsize
+    with open(path, "rb+") as file:
+        try:
+            os.posix_fallocate(file.fileno(), offset, size)
+            return
+        except AttributeError:  # not on macOS, nor on Windows
+            pass
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+                raise
+        file.seek(offset)
+        for start in range(0, size, 2**20):
+            file.write(bytes(min(2**20, size - start)))
 
 
 def _make_zarr(path: Path, plan: Plan) -> None:
@@ -253,6 +339,13 @@ def _like(array: Any) -> dict[str, Any]:
             "separator": array.metadata.dimension_separator,
         }
     return options
+
+
+def remove_partial_chunks(path: Path) -> None:
+    """Remove chunks that Zarr was writing when a run was killed."""
+    for file in path.rglob("*.partial"):
+        if re.search(r"\.[0-9a-f]{32}\.partial$", file.name):
+            file.unlink()
 
 
 def with_levels(path: Path, plan: Plan) -> None:
