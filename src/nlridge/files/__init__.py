@@ -32,6 +32,7 @@ _FORMATS = {
     ".jpg": "pillow",
     ".jpeg": "pillow",
     ".webp": "pillow",
+    ".bmp": "bmp",
     ".tif": "tiff",
     ".tiff": "tiff",
     ".npy": "npy",
@@ -40,7 +41,7 @@ _FORMATS = {
     ".fts": "fits",
 }
 SUFFIXES = tuple(_FORMATS)
-_MOST = 2**30  # pixels
+_SAFE = 2**28  # bytes of pixels that any file may have
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +95,8 @@ class Picture:
 
 def read(path: Path, axes: str | None = None) -> Picture:
     """The picture in a file, by its content; a name that says otherwise is an error."""
+    if path.exists() and not path.is_file():
+        raise ValueError("it is not a file; expected an image file")  # a pipe would wait forever
     with open(path, "rb") as file:
         head = file.read(32)
     if not head:
@@ -127,6 +130,8 @@ def write(path: Path, picture: Picture) -> list[str]:
             and path.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp")
         ):
             notes.append(f"EXIF data are not kept in {module.NAME} files")
+        if picture.profile and path.suffix.lower() in (".bmp", ".npy", ".fits", ".fit", ".fts"):
+            notes.append(f"the colour profile is not kept in {module.NAME} files")
     with _in_one_sentence("it could not be written"), whole(path) as partial:
         module.write(partial, picture, path)
     return notes
@@ -135,7 +140,8 @@ def write(path: Path, picture: Picture) -> list[str]:
 @contextmanager
 def _in_one_sentence(what: str) -> Iterator[None]:
     """Whatever a library makes of a file becomes a ValueError, and what it has to say besides is not said."""
-    loggers = [logging.getLogger(name) for name in ("tifffile", "astropy", "PIL")]
+    # Not that of astropy, which cannot be imported once somebody else has asked for its logger; it warns instead.
+    loggers = [logging.getLogger(name) for name in ("tifffile", "PIL")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL + 1)
@@ -143,13 +149,12 @@ def _in_one_sentence(what: str) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
-    except (ValueError, ImportError, MemoryError):
+    except (ImportError, MemoryError):
         raise
-    except OSError as error:
-        if error.errno is not None:  # of the system, not of a decoder
-            raise
-        raise ValueError(f"{what}: {_one_line(error)}") from error
     except Exception as error:
+        ours = type(error) is ValueError and "\n" not in str(error)
+        if ours or (isinstance(error, OSError) and error.errno is not None):  # of the system
+            raise
         raise ValueError(f"{what}: {_one_line(error)}") from error
     finally:
         for logger, level in zip(loggers, levels, strict=True):
@@ -186,16 +191,16 @@ def stored_as(values: npt.NDArray[np.floating[Any]], dtype: np.dtype[Any]) -> Pi
     return found
 
 
-def refuse_too_large(height: int, width: int, samples: int, size: int) -> None:
-    """A header may promise more than the file can hold, or than a memory can."""
-    numbers = height * width * samples
-    if numbers > _MOST or (numbers > _MOST // 4 and numbers > 200 * size):
+def refuse_too_large(what: str, decoded: int, size: int) -> None:
+    """A header may promise more bytes of pixels than a file of this size can hold, or than a memory can.
+
+    Noise does not compress: the more memory a file takes, the less it may have been compressed.
+    """
+    if decoded > 20_000 * max(size, 100) and decoded <= _SAFE:
+        raise ValueError(f"its header says {what}, which its {size} bytes cannot hold")
+    if decoded > min(max(_SAFE, 200 * size), max(4 * _SAFE, 20 * size)):
         raise ValueError(
-            f"its header says {width} x {height} pixels for {size} bytes; that is more than is safe to open"
-        )
-    if numbers > 20_000 * max(size, 100):
-        raise ValueError(
-            f"its header says {width} x {height} pixels, which its {size} bytes cannot hold"
+            f"its header says {what} for {size} bytes; that is more than is safe to open"
         )
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from . import Layer, Picture, refuse_too_large
+from ..packages import not_installed
+from . import Layer, Picture
 from .npy import named_axes
 
 NAME = "FITS"
@@ -20,13 +21,12 @@ def read(path: Path, axes: str | None) -> Picture:
     fits = _astropy()
     size = path.stat().st_size
     with open(path, "rb") as file, fits.open(file, memmap=False, mode="readonly") as units:
+        _expect_whole(units, size)
         numbers = [k for k, unit in enumerate(units) if unit.is_image and unit.header["NAXIS"] >= 2]
         if not numbers:
             raise ValueError("it holds no image")
         number = numbers[0]
         header = units[number].header
-        shape = [header[f"NAXIS{k}"] for k in range(1, header["NAXIS"] + 1)]
-        refuse_too_large(shape[1], shape[0], int(np.prod(shape[2:])), size)
         scaled = header.get("BSCALE", 1) != 1 or header.get("BZERO", 0) not in _UNSIGNED
         scaled |= "BLANK" in header and header["BITPIX"] > 0
         units.readall()
@@ -56,9 +56,27 @@ def write(path: Path, picture: Picture, name: Path) -> None:
         units.writeto(file, output_verify="silentfix+ignore", checksum=checked)
 
 
+def _expect_whole(units: Any, size: int) -> None:
+    """astropy takes what it finds of a file that was cut off, and leaves out what it does not understand."""
+    for unit in units:
+        header = unit.header
+        sizes = [header[f"NAXIS{k}"] for k in range(1, header["NAXIS"] + 1)]
+        if any(not isinstance(n, int) or n < 0 for n in sizes):
+            raise ValueError(f"the file is damaged: its header says sizes {sizes}")
+        start = unit.fileinfo()["datLoc"]
+        if start + unit.size > size:
+            raise ValueError("the file is damaged: it ends too soon")
+    end = start + unit.fileinfo()["datSpan"]
+    with open(units.filename(), "rb") as file:
+        file.seek(end)
+        while rest := file.read(2**20):
+            if rest.strip(b"\0 \n"):
+                raise ValueError(f"the file is damaged: what follows byte {end} is not FITS")
+
+
 def _astropy() -> Any:
     try:
         from astropy.io import fits
     except ImportError:
-        raise ImportError("FITS files need astropy; install nlridge[fits]") from None
+        raise not_installed("FITS files need", "astropy") from None
     return fits

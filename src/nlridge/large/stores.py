@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..packages import not_installed
+
 SUFFIXES = (".zarr", ".npy", ".tif", ".tiff")
 
 
@@ -176,7 +178,7 @@ def _zarr() -> Any:
     try:
         import zarr
     except ImportError:
-        raise ImportError("Zarr arrays need the package zarr: pip install nlridge[zarr]") from None
+        raise not_installed("Zarr arrays need", "zarr") from None
     return zarr
 
 
