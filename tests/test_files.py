@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -326,6 +327,20 @@ def test_tiff_with_transparency(tmp_path):
     assert_cleaned(pixels[..., :3], after[..., :3])
     png = imagecodecs.png_decode(denoised(file, output=tmp_path / "image.png").read_bytes())
     np.testing.assert_array_equal(png[..., 3], pixels[..., 3])
+
+
+def test_a_fourth_sample_without_a_name_is_not_called_transparency(tmp_path):
+    file = tmp_path / "image.tif"
+    pixels = noisy(channels=4)
+    tifffile.imwrite(file, pixels, photometric="rgb", extrasamples=["unspecified"], metadata=None)
+    data = bytearray(file.read_bytes())
+    at = data.index(struct.pack("<HHI", 338, 3, 1))
+    data[at : at + 2] = struct.pack("<H", 337)  # which is something else
+    data[at + 2 : at + 4] = struct.pack("<H", 2)
+    file.write_bytes(data)
+    with tifffile.TiffFile(denoised(file)) as after:
+        assert after.pages[0].shape == pixels.shape
+        assert tifffile.EXTRASAMPLE.UNASSALPHA not in after.pages[0].extrasamples
 
 
 def test_a_stack_of_pages(tmp_path):
@@ -718,6 +733,13 @@ def pages_that_share_a_strip(pages=60, side=8192):
     return data
 
 
+def pages_of_several_compressions():
+    """OME, where the first page says that it is not compressed, and the others are."""
+    pixels = noisy(frames=(3,))
+    data = tiff_bytes(pixels, ome=True, photometric="minisblack", compression="packbits")
+    return with_tag(data, 259, 1)
+
+
 def jpeg_in_tiff(change=lambda image: image):
     """A TIFF file around a JPEG image."""
     data = tiff_bytes(noisy(channels=3), photometric="rgb", compression="jpeg", metadata=None)
@@ -767,6 +789,7 @@ BAD = {
     "first_shaped.tif": (first_page_alone(tiff_bytes(noisy(frames=(4,)), photometric="minisblack", compression="zlib")), "it holds 1 of 4 images"),
     "circle.tif": (pages_in_a_circle(), "the file is damaged: its pages go round in a circle"),
     "bomb.tif": (pages_that_share_a_strip(), "its header says 60 pages of 8192 x 8192 pixels for 7"),
+    "several.ome.tif": (pages_of_several_compressions(), "its pages differ in how they are stored"),
     "cut_jpeg.tif": (jpeg_in_tiff(lambda image: image[:900]), "a JPEG image in it ends too soon"),
     "large_jpeg.tif": (jpeg_in_tiff(larger_jpeg), "images in it are larger than its header says"),
     "no_strip.tif": (with_tag(tiff_bytes(noisy(), metadata=None), 279, 0), "it lacks some of its pixels"),
@@ -892,9 +915,8 @@ def test_pages_may_share_what_is_small(tmp_path):
     assert read(file).layers[0].pixels.shape == (3, 64, 64)
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
 def test_a_pipe_is_not_waited_for(tmp_path):
-    import os
-
     os.mkfifo(tmp_path / "image.png")
     with pytest.raises(ValueError, match="it is not a file; expected an image file"):
         read(tmp_path / "image.png")
@@ -975,6 +997,7 @@ def test_any_format_into_any_other(tmp_path, source, target):
         (np.zeros((9, 9), np.float32), "YX", "x.png", "PNG does not hold float32; expected uint8 or uint16"),
         (np.zeros((9, 9), np.uint16), "YX", "x.jpg", "JPEG does not hold uint16; expected uint8"),
         (np.zeros((2, 9, 9), np.uint8), "TYX", "x.png", "PNG holds a single image; expected a TIFF file"),
+        (np.zeros((9, 9), np.float16), "YX", "x.fits", "FITS does not hold float16; expected float32"),
         (np.zeros((9, 9), np.uint16), "YX", "x.bmp", "BMP does not hold uint16; expected uint8"),
         (np.zeros((9, 9, 5), np.uint8), "YXC", "x.webp", "WebP does not hold 5 channels; expected a TIFF"),
     ],

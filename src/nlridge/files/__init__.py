@@ -13,6 +13,7 @@ Whatever goes wrong with a file is a ValueError (or an OSError) with one sentenc
 import logging
 import os
 import shutil
+import struct
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -42,6 +43,7 @@ _FORMATS = {
 }
 SUFFIXES = tuple(_FORMATS)
 _SAFE = 2**28  # bytes of pixels that any file may have
+_LONGEST = 200  # letters of what a library says
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,8 +154,8 @@ def _in_one_sentence(what: str) -> Iterator[None]:
     except (ImportError, MemoryError):
         raise
     except Exception as error:
-        ours = type(error) is ValueError and "\n" not in str(error)
-        if ours or (isinstance(error, OSError) and error.errno is not None):  # of the system
+        of_the_system = isinstance(error, OSError) and error.errno is not None
+        if of_the_system or (type(error) is ValueError and _is_raised_here(error)):
             raise
         raise ValueError(f"{what}: {_one_line(error)}") from error
     finally:
@@ -216,8 +218,22 @@ def _modules() -> list[ModuleType]:
     return [import_module(f".{name}", __name__) for name in dict.fromkeys(_FORMATS.values())]
 
 
+def _is_raised_here(error: Exception) -> bool:
+    """Rather than in a library: it is in our words."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_globals["__name__"].startswith(__name__)
+
+
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    """What a library says, unless it says no more than that it stumbled."""
+    stumbles = TypeError, AttributeError, LookupError, ArithmeticError, AssertionError, struct.error
+    said = " ".join(str(error).split())
+    if isinstance(error, stumbles) or not said:
+        return f"what it says about itself makes no sense ({type(error).__name__})"
+    said = "".join(letter if letter.isprintable() else "?" for letter in said)
+    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]} ..."
 
 
 def _remove_leftovers(path: Path) -> None:

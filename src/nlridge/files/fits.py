@@ -44,6 +44,8 @@ def write(path: Path, picture: Picture, name: Path) -> None:
     if len(picture.layers) > 1 or picture.alpha is not None:
         raise ValueError("FITS holds no transparency and images of one shape; expected a TIFF file")
     pixels = picture.layers[0].pixels
+    if pixels.dtype == np.float16:
+        raise ValueError("FITS does not hold float16; expected float32, or a TIFF file")
     if picture.format == "fits":
         units, number = picture.origin
         units[number].data = pixels

@@ -15,10 +15,7 @@ def recognises(head: bytes) -> bool:
 
 def read(path: Path, axes: str | None) -> Picture:
     # Mapped before it is read: a header may promise more than there is.
-    try:
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
-        raise ValueError(f"the file is damaged: {error}") from error
+    mapped = np.load(path, mmap_mode="r", allow_pickle=False)
     if mapped.offset + mapped.nbytes < path.stat().st_size:
         raise ValueError("the file is damaged: it goes on after its end")
     pixels = np.array(mapped)

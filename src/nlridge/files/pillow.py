@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from . import Layer, Picture, refuse_too_large
 from .png import single_image
@@ -34,6 +34,8 @@ def opened(path: Path, formats: list[str]) -> Iterator[Image.Image]:
             size = path.stat().st_size
             refuse_too_large(f"{image.width} x {image.height} pixels", decoded, size)
             yield image
+    except UnidentifiedImageError:  # it would name the file once more
+        raise ValueError("the file is damaged: its header is not understood") from None
     finally:
         Image.MAX_IMAGE_PIXELS = usual
 

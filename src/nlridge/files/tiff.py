@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import tifffile
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from . import Layer, Picture, Pixels, refuse_too_large
 
@@ -81,12 +81,14 @@ def read(path: Path, axes: str | None) -> Picture:
         _refuse_too_large(file, size)
         layers, pages, alphas = [], [], []
         for series in file.series:
+            found = [page.aspage() for page in series.pages]
+            if any(page.hash != series.keyframe.hash for page in found):  # all are decoded alike
+                raise ValueError("the file is damaged: its pages differ in how they are stored")
             _expect_images_of_the_size_they_have(series)
             with _complaints() as complaints:
                 pixels, names = series.asarray(), series.axes
             if complaints:
                 raise ValueError(f"the file is damaged: {complaints[0]}")
-            found = [page.aspage() for page in series.pages]
             if len(found) * np.prod(found[0].shape) != pixels.size:
                 raise ValueError("its pages are laid out in a way that is not known")
             pages.append([_page(page, pixels.dtype, notes) for page in found])
@@ -222,7 +224,7 @@ def _page(page: Any, dtype: np.dtype[Any], notes: dict[str, None]) -> _Page:
         "compression": compression,
         "predictor": None if int(predictor) == 1 else predictor,
         "planarconfig": page.planarconfig if page.samplesperpixel > 1 else None,
-        "extrasamples": page.extrasamples or None,
+        "extrasamples": page.extrasamples or _unnamed_samples(page),
         "subfiletype": int(page.subfiletype) or None,
         "description": _description(page),
         "software": _text(page, 305) or False,
@@ -243,6 +245,12 @@ def _page(page: Any, dtype: np.dtype[Any], notes: dict[str, None]) -> _Page:
         options["resolution"] = (page.tags[282].value, page.tags[283].value)
         options["resolutionunit"] = page.tags[296].value if 296 in page.tags else 1
     return _Page({key: value for key, value in options.items() if value is not None}, page.shape)
+
+
+def _unnamed_samples(page: Any) -> tuple[int, ...] | None:
+    """Samples beyond the colours of which nothing is said: tifffile would call them transparency."""
+    beyond = page.samplesperpixel - 3 if page.photometric == tifffile.PHOTOMETRIC.RGB else 0
+    return (0,) * beyond or None
 
 
 def _text(page: Any, code: int) -> bytes | None:
@@ -404,11 +412,7 @@ def _expect_images_of_the_size_they_have(series: Any) -> None:
         for offset, count in zip(page.dataoffsets, page.databytecounts, strict=True):
             handle.seek(offset)
             data = handle.read(count)
-            if compression in _JPEG:
-                found = _size_of_jpeg(data)
-            else:
-                with Image.open(io.BytesIO(data), formats=["JPEG2000", "PNG", "WEBP"]) as image:
-                    found = image.height, image.width
+            found = _size_of_jpeg(data) if compression in _JPEG else _size_by_pillow(data)
             if found[0] > most[0] or found[1] > most[1]:
                 raise ValueError(
                     "the file is damaged: images in it are larger than its header says"
@@ -427,6 +431,14 @@ def _size_of_jpeg(data: bytes) -> tuple[int, int]:
             return height, width
         at += 2 + length
     raise ValueError("the file is damaged: a JPEG image in it has no header")
+
+
+def _size_by_pillow(data: bytes) -> tuple[int, int]:
+    try:
+        with Image.open(io.BytesIO(data), formats=["JPEG2000", "PNG", "WEBP"]) as image:
+            return image.height, image.width
+    except UnidentifiedImageError:
+        raise ValueError("the file is damaged: an image in it has no header") from None
 
 
 def _name(compression: Any) -> str:
