@@ -66,7 +66,7 @@ def _clean(source: Path, target: Path, axes: str | None) -> None:
 
 def _expect_readable(target: Path, written: Picture) -> None:
     """An output holds as many pixels as were written."""
-    axes = written.layers[0].axes + ("C" if written.alpha is not None else "")
+    axes = "YXC" if written.alpha is not None else written.layers[0].axes
     plain = target.suffix in (".npy", ".fits", ".fit", ".fts")
     try:
         found = read(target, axes if plain and len(axes) > 2 else None)

@@ -548,6 +548,21 @@ def test_fits(tmp_path, dtype):
         assert_cleaned(np.asarray(before[0].data), np.asarray(after[0].data))
 
 
+def compressed_fits():
+    data = io.BytesIO()
+    units = [fits.PrimaryHDU(), fits.CompImageHDU(noisy(dtype=np.int16), compression_type="RICE_1")]
+    fits.HDUList(units).writeto(data)
+    return data.getvalue()
+
+
+def test_fits_with_a_compressed_image(tmp_path):
+    file = tmp_path / "sky.fits"
+    file.write_bytes(compressed_fits())
+    with fits.open(denoised(file)) as after:
+        assert isinstance(after[1], fits.CompImageHDU)
+        assert_cleaned(noisy(dtype=np.int16), after[1].data)
+
+
 def test_fits_with_missing_integers(tmp_path, capsys):
     pixels = noisy(dtype=np.int16)
     pixels[3, 4] = -1
@@ -761,8 +776,8 @@ def npy_of_shape(shape):
     return npy_bytes(noisy()).replace(str(SHAPE).encode(), str(shape).encode()).replace(b" " * len(str(shape)) + b"\n", b" " * len(str(SHAPE)) + b"\n")  # fmt: skip
 
 
-def fits_with(card, value):
-    data = fits_bytes()
+def fits_with(card, value, data=None):
+    data = data or fits_bytes()
     at = data.index(card.ljust(8).encode() + b"=")
     return data[:at] + f"{card:8}= {value:>20}".ljust(80).encode() + data[at + 80 :]
 
@@ -803,6 +818,8 @@ BAD = {
     "garbage.png": (png_with([(b"IDAT", b"\x78\x9cgarbage")]), "its pixels cannot be decompressed"),
     "huge.npy": (npy_of_shape((900_000, 900_000)), "the file is damaged: "),
     "negative.fits": (fits_with("NAXIS1", -5), "the file is damaged: its header says sizes [-5, 40]"),
+    "huge.fits": (fits_with("ZNAXIS1", 10**9, compressed_fits()), "more than is safe to open"),
+    "cut_compressed.fits": (compressed_fits()[:-3000], "the file is damaged: it ends too soon"),
     "cut.fits": (fits_bytes()[:-3000], "the file is damaged: it ends too soon"),
     "tail.fits": (fits_bytes() + b"garbage" * 500, "the file is damaged: what follows byte"),
     "strips.tif": (damaged_strips(), "the file is damaged: "),
@@ -887,6 +904,18 @@ def test_stacks_cut_off_anywhere(tmp_path, kind, cut):
     file.write_bytes(content[: int(cut * len(content))])
     with pytest.raises(ValueError, match="damaged"):
         read(file)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in BAD if name.endswith(".tif") and name != "bomb.tif"]
+)
+def test_a_tiff_file_that_cannot_be_taken_is_not_cleaned_in_tiles_either(tmp_path, capsys, name):
+    (tmp_path / name).write_bytes(BAD[name][0])
+    assert main(["denoise", str(tmp_path / name), "--method", "fast", "--tile", "64"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"nlridge: {tmp_path / name}: ")
+    assert said.count("\n") == 1
+    assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
 def test_a_bomb_takes_no_memory(tmp_path):

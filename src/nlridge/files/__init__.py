@@ -108,7 +108,7 @@ def read(path: Path, axes: str | None = None) -> Picture:
         is_a = [other.NAME for other in _modules() if other.recognises(head)]
         what = f"is a {is_a[0]} file by its content" if is_a else "is no image that is known"
         raise ValueError(f"the file {what}, though it is named {path.suffix}")
-    with _in_one_sentence("the file is damaged"):
+    with in_one_sentence("the file is damaged"):
         picture: Picture = module.read(path, axes)
     for layer in picture.layers:
         if layer.pixels.dtype.kind not in "uif":
@@ -134,13 +134,13 @@ def write(path: Path, picture: Picture) -> list[str]:
             notes.append(f"EXIF data are not kept in {module.NAME} files")
         if picture.profile and path.suffix.lower() in (".bmp", ".npy", ".fits", ".fit", ".fts"):
             notes.append(f"the colour profile is not kept in {module.NAME} files")
-    with _in_one_sentence("it could not be written"), whole(path) as partial:
+    with in_one_sentence("it could not be written"), whole(path) as partial:
         module.write(partial, picture, path)
     return notes
 
 
 @contextmanager
-def _in_one_sentence(what: str) -> Iterator[None]:
+def in_one_sentence(what: str) -> Iterator[None]:
     """Whatever a library makes of a file becomes a ValueError, and what it has to say besides is not said."""
     # Not that of astropy, which cannot be imported once somebody else has asked for its logger; it warns instead.
     loggers = [logging.getLogger(name) for name in ("tifffile", "PIL")]

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from ..packages import not_installed
-from . import Layer, Picture
+from . import Layer, Picture, refuse_too_large
 from .npy import named_axes
 
 NAME = "FITS"
+_BLOCK = 2880  # bytes
 _UNSIGNED = (0, 2**15, 2**31, 2**63)  # the offsets by which FITS holds unsigned integers
 
 
@@ -65,10 +66,14 @@ def _expect_whole(units: Any, size: int) -> None:
         sizes = [header[f"NAXIS{k}"] for k in range(1, header["NAXIS"] + 1)]
         if any(not isinstance(n, int) or n < 0 for n in sizes):
             raise ValueError(f"the file is damaged: its header says sizes {sizes}")
-        start = unit.fileinfo()["datLoc"]
-        if start + unit.size > size:
+        start, span = (unit.fileinfo()[key] for key in ("datLoc", "datSpan"))
+        compressed = isinstance(unit, _astropy().CompImageHDU)
+        # The last block need not be filled up.
+        if start + (span - _BLOCK + 1 if compressed else unit.size) > size:
             raise ValueError("the file is damaged: it ends too soon")
-    end = start + unit.fileinfo()["datSpan"]
+        if compressed:
+            refuse_too_large(f"{' x '.join(map(str, sizes))} pixels", unit.size, size)
+    end = start + span
     with open(units.filename(), "rb") as file:
         file.seek(end)
         while rest := file.read(2**20):

@@ -16,7 +16,7 @@ import numpy as np
 import tifffile
 from PIL import Image, UnidentifiedImageError
 
-from . import Layer, Picture, Pixels, refuse_too_large
+from . import Layer, Picture, Pixels, in_one_sentence, refuse_too_large
 
 NAME = "TIFF"
 
@@ -76,15 +76,10 @@ def read(path: Path, axes: str | None) -> Picture:
     size = path.stat().st_size
     notes: dict[str, None] = {}  # in order, each once
     with _opened(path) as file:
-        for series in file.series:
-            _refuse(file, series)
         _refuse_too_large(file, size)
         layers, pages, alphas = [], [], []
         for series in file.series:
             found = [page.aspage() for page in series.pages]
-            if any(page.hash != series.keyframe.hash for page in found):  # all are decoded alike
-                raise ValueError("the file is damaged: its pages differ in how they are stored")
-            _expect_images_of_the_size_they_have(series)
             with _complaints() as complaints:
                 pixels, names = series.asarray(), series.axes
             if complaints:
@@ -115,13 +110,13 @@ def read(path: Path, axes: str | None) -> Picture:
     )
 
 
+@in_one_sentence("the file is damaged")
 def axes_of_plain(path: Path, axes: str | None) -> str:
     """The axes of a file that is nothing but an array of gray values or colours; others are refused."""
     with _opened(path) as file:
         if len(file.series) != 1:
             raise ValueError(f"it holds {len(file.series)} images of several kinds; expected one")
         series, first = file.series[0], file.pages.first
-        _refuse(file, series)
         if first.photometric == tifffile.PHOTOMETRIC.MINISWHITE:
             raise ValueError("it is a negative; expected black to be the least value")
         if first.extrasamples:
@@ -309,7 +304,9 @@ def _opened(path: Path) -> Iterator[Any]:
         _expect_promised_images(file)
         _expect_pages(file)
         for series in file.series:
+            _refuse(file, series)
             _expect_pixels(series, file.filehandle.size)
+            _expect_images_of_the_size_they_have(series)
         yield file
 
 
@@ -378,6 +375,8 @@ def _expect_pixels(series: Any, size: int) -> None:
     for page in series.pages:
         if page is None:
             raise ValueError("the file is damaged: one of its images is not there")
+        if page.aspage().hash != series.keyframe.hash:  # it would be decoded like the first
+            raise ValueError("the file is damaged: its pages differ in how they are stored")
         offsets, counts = page.dataoffsets, page.databytecounts
         if not len(offsets) == len(counts) == expected or not all(counts):
             raise ValueError("the file is damaged: it lacks some of its pixels")
