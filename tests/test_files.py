@@ -1,7 +1,11 @@
 """Files of every kind: what goes in comes out, but for the noise."""
 
 import io
+import json
+import os
 import struct
+import subprocess
+import sys
 import zlib
 
 import imagecodecs
@@ -227,6 +231,40 @@ def test_webp(tmp_path, mode):
         assert after.getexif()[0x010F] == "A camera"
 
 
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA"])
+def test_bmp(tmp_path, mode):
+    file = tmp_path / "scan.bmp"
+    pixels = noisy(channels=None if mode == "L" else len(mode))
+    if mode == "RGBA":  # Pillow reads the transparency only if masks say where it is
+        alpha, colours = pixels[..., 3], pixels[..., :3]
+        write(file, Picture("", [Layer(colours, "YXC")], alpha=alpha))
+    else:
+        Image.fromarray(pixels).save(file, dpi=(300, 300))
+    with Image.open(denoised(file)) as after:
+        seen = np.asarray(after)
+        assert after.mode == mode
+        if mode == "RGBA":
+            np.testing.assert_array_equal(seen[..., 3], alpha)
+            assert_cleaned(colours, seen[..., :3])
+        else:
+            assert_cleaned(pixels, seen)
+            np.testing.assert_allclose(after.info["dpi"], 300, rtol=1e-3)
+
+
+def test_bmp_with_a_palette_becomes_one_of_colours(tmp_path):
+    file = tmp_path / "scan.bmp"
+    Image.fromarray(noisy(channels=3)).quantize(64).save(file)
+    picture = read(file)
+    assert picture.notes == ["the palette was turned into colours"]
+    with Image.open(file) as before:
+        np.testing.assert_array_equal(picture.layers[0].pixels, np.asarray(before.convert("RGB")))
+
+
+def test_bmp_says_that_it_does_not_keep_a_profile(tmp_path):
+    picture = Picture("png", [Layer(noisy(), "YX")], profile=PROFILE)
+    assert write(tmp_path / "x.bmp", picture) == ["the colour profile is not kept in BMP files"]
+
+
 # TIFF.
 
 
@@ -289,6 +327,20 @@ def test_tiff_with_transparency(tmp_path):
     assert_cleaned(pixels[..., :3], after[..., :3])
     png = imagecodecs.png_decode(denoised(file, output=tmp_path / "image.png").read_bytes())
     np.testing.assert_array_equal(png[..., 3], pixels[..., 3])
+
+
+def test_a_fourth_sample_without_a_name_is_not_called_transparency(tmp_path):
+    file = tmp_path / "image.tif"
+    pixels = noisy(channels=4)
+    tifffile.imwrite(file, pixels, photometric="rgb", extrasamples=["unspecified"], metadata=None)
+    data = bytearray(file.read_bytes())
+    at = data.index(struct.pack("<HHI", 338, 3, 1))
+    data[at : at + 2] = struct.pack("<H", 337)  # which is something else
+    data[at + 2 : at + 4] = struct.pack("<H", 2)
+    file.write_bytes(data)
+    with tifffile.TiffFile(denoised(file)) as after:
+        assert after.pages[0].shape == pixels.shape
+        assert tifffile.EXTRASAMPLE.UNASSALPHA not in after.pages[0].extrasamples
 
 
 def test_a_stack_of_pages(tmp_path):
@@ -496,6 +548,21 @@ def test_fits(tmp_path, dtype):
         assert_cleaned(np.asarray(before[0].data), np.asarray(after[0].data))
 
 
+def compressed_fits():
+    data = io.BytesIO()
+    units = [fits.PrimaryHDU(), fits.CompImageHDU(noisy(dtype=np.int16), compression_type="RICE_1")]
+    fits.HDUList(units).writeto(data)
+    return data.getvalue()
+
+
+def test_fits_with_a_compressed_image(tmp_path):
+    file = tmp_path / "sky.fits"
+    file.write_bytes(compressed_fits())
+    with fits.open(denoised(file)) as after:
+        assert isinstance(after[1], fits.CompImageHDU)
+        assert_cleaned(noisy(dtype=np.int16), after[1].data)
+
+
 def test_fits_with_missing_integers(tmp_path, capsys):
     pixels = noisy(dtype=np.int16)
     pixels[3, 4] = -1
@@ -618,8 +685,143 @@ def damaged_strips():
     return bytes(data)
 
 
+def ome_bytes():
+    pixels = noisy(frames=(3, 2), dtype=np.uint16)
+    return tiff_bytes(pixels, ome=True, photometric="minisblack", metadata={"axes": "ZCYX"})
+
+
+def pages_bytes(count=4, **options):
+    """Pages one after the other, with nothing that says how many there are."""
+    data = io.BytesIO()
+    with tifffile.TiffWriter(data) as tif:
+        for k in range(count):
+            tif.write(noisy(seed=k), metadata=None, contiguous=False, **options)
+    return data.getvalue()
+
+
+def first_page_alone(data):
+    """A file of several pages whose first says that no other follows, as one that was not written to its end."""
+    (start,) = struct.unpack("<I", data[4:8])
+    end = start + 2 + 12 * struct.unpack("<H", data[start : start + 2])[0]
+    return data[:end] + bytes(4) + data[end + 4 :]
+
+
+def with_tag(data, code, value):
+    """A small TIFF file with another value of a tag of its first page, a number."""
+    (start,) = struct.unpack("<I", data[4:8])
+    for k in range(struct.unpack("<H", data[start : start + 2])[0]):
+        at = start + 2 + 12 * k
+        if struct.unpack("<H", data[at : at + 2])[0] == code:
+            kind = {3: "<HH", 4: "<I"}[struct.unpack("<H", data[at + 2 : at + 4])[0]]
+            numbers = (value, 0) if kind == "<HH" else (value,)
+            return data[: at + 8] + struct.pack(kind, *numbers) + data[at + 12 :]
+    raise AssertionError(f"there is no tag {code}")
+
+
+def tag_of(data, code):
+    with tifffile.TiffFile(io.BytesIO(data)) as tif:
+        return tif.pages[0].tags[code].value
+
+
+def pages_in_a_circle():
+    data = pages_bytes(2)
+    (start,) = struct.unpack("<I", data[4:8])
+    second = start + 2 + 12 * struct.unpack("<H", data[start : start + 2])[0]
+    (at,) = struct.unpack("<I", data[second : second + 4])
+    end = at + 2 + 12 * struct.unpack("<H", data[at : at + 2])[0]
+    return data[:end] + struct.pack("<I", start) + data[end + 4 :]
+
+
+def pages_that_share_a_strip(pages=60, side=8192):
+    """72 KB that would be 4 GB: one strip that compresses well, and many pages that it belongs to."""
+    strip = zlib.compress(bytes(side * side), 9)
+    data = b"II*\0" + struct.pack("<I", 8 + len(strip)) + strip
+    tags = [(256, 4, side), (257, 4, side), (258, 3, 8), (259, 3, 8), (262, 3, 1), (273, 4, 8),
+            (277, 3, 1), (278, 4, side), (279, 4, len(strip))]  # fmt: skip
+    for k in range(pages):
+        following = len(data) + 6 + 12 * len(tags)
+        data += struct.pack("<H", len(tags))
+        for code, kind, value in tags:
+            data += struct.pack("<HHI", code, kind, 1)
+            data += struct.pack("<HH", value, 0) if kind == 3 else struct.pack("<I", value)
+        data += struct.pack("<I", following if k < pages - 1 else 0)
+    return data
+
+
+def pages_of_several_compressions():
+    """OME, where the first page says that it is not compressed, and the others are."""
+    pixels = noisy(frames=(3,))
+    data = tiff_bytes(pixels, ome=True, photometric="minisblack", compression="packbits")
+    return with_tag(data, 259, 1)
+
+
+def jpeg_in_tiff(change=lambda image: image):
+    """A TIFF file around a JPEG image."""
+    data = tiff_bytes(noisy(channels=3), photometric="rgb", compression="jpeg", metadata=None)
+    start, length = tag_of(data, 273)[0], tag_of(data, 279)[0]
+    image = change(data[start : start + length])
+    return with_tag(data[:start] + image.ljust(length, b"\0") + data[start + length :], 279, len(image))  # fmt: skip
+
+
+def larger_jpeg(image):
+    at = image.index(b"\xff\xc0") + 5
+    return image[:at] + struct.pack(">HH", 60000, 60000) + image[at + 4 :]
+
+
+def bmp_of_size(width, height):
+    return encoded("BMP")[:18] + struct.pack("<II", width, height) + encoded("BMP")[26:]
+
+
+def npy_of_shape(shape):
+    return npy_bytes(noisy()).replace(str(SHAPE).encode(), str(shape).encode()).replace(b" " * len(str(shape)) + b"\n", b" " * len(str(SHAPE)) + b"\n")  # fmt: skip
+
+
+def fits_with(card, value, data=None):
+    data = data or fits_bytes()
+    at = data.index(card.ljust(8).encode() + b"=")
+    return data[:at] + f"{card:8}= {value:>20}".ljust(80).encode() + data[at + 80 :]
+
+
+def png_with(chunks):
+    """A PNG file of 4 x 4 gray pixels with these chunks after its header."""
+    header = (b"IHDR", struct.pack(">IIBBBBB", 4, 4, 8, 0, 0, 0, 0))
+    blank = b"\x89PNG\r\n\x1a\n"
+    for kind, body in (header, *chunks, (b"IEND", b"")):
+        blank += (
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        )
+    return blank
+
+
 BAD = {
     "cut.tif": (cut_imagej(), "the file is damaged: it holds 1 of 4 images"),
+    "cut.ome.tif": (ome_bytes()[: int(0.6 * len(ome_bytes()))], "the file is damaged: it ends before its last tag"),
+    "first.ome.tif": (first_page_alone(ome_bytes()), "the file is damaged: it holds 1 of 6 images"),
+    "counts.ome.tif": (ome_bytes().replace(b'SizeT="1"', b'SizeT="9"'), "it holds 6 of 54 images"),
+    "cut_pages.tif": (pages_bytes()[: int(0.6 * len(pages_bytes()))], "the file is damaged: it ends before its last p"),
+    "cut_deflated.tif": (pages_bytes(compression="zlib")[:-2500], "the file is damaged: it ends before its last p"),
+    "cut_shaped.tif": (tiff_bytes(noisy(frames=(4,)), photometric="minisblack")[:5000], "the file is damaged: it ends before its last p"),
+    "first_shaped.tif": (first_page_alone(tiff_bytes(noisy(frames=(4,)), photometric="minisblack", compression="zlib")), "it holds 1 of 4 images"),
+    "circle.tif": (pages_in_a_circle(), "the file is damaged: its pages go round in a circle"),
+    "bomb.tif": (pages_that_share_a_strip(), "its header says 60 pages of 8192 x 8192 pixels for 7"),
+    "several.ome.tif": (pages_of_several_compressions(), "its pages differ in how they are stored"),
+    "cut_jpeg.tif": (jpeg_in_tiff(lambda image: image[:900]), "a JPEG image in it ends too soon"),
+    "large_jpeg.tif": (jpeg_in_tiff(larger_jpeg), "images in it are larger than its header says"),
+    "no_strip.tif": (with_tag(tiff_bytes(noisy(), metadata=None), 279, 0), "it lacks some of its pixels"),
+    "lerc.tif": (tiff_bytes(noisy(), compression="lerc"), "its compression is LERC; expected none, LZW"),
+    "half.bmp": (encoded("BMP")[:2000], "the file is damaged: "),
+    "huge.bmp": (bmp_of_size(60_000, 60_000), "that is more than is safe to open"),
+    "stencil.bmp": (Image.fromarray(noisy() > 128), "its pixels are black or white; expected shades"),
+    "short.png": (png_with([(b"IDAT", zlib.compress(bytes(15)))]), "it holds 15 of 20 bytes of pixels"),
+    "long.png": (png_with([(b"IDAT", zlib.compress(bytes(25)))]), "it holds 25 of 20 bytes of pixels"),
+    "palette.png": (png_with([(b"PLTE", bytes(4)), (b"IDAT", zlib.compress(bytes(20)))]), "its parts do not fit together"),
+    "garbage.png": (png_with([(b"IDAT", b"\x78\x9cgarbage")]), "its pixels cannot be decompressed"),
+    "huge.npy": (npy_of_shape((900_000, 900_000)), "the file is damaged: "),
+    "negative.fits": (fits_with("NAXIS1", -5), "the file is damaged: its header says sizes [-5, 40]"),
+    "huge.fits": (fits_with("ZNAXIS1", 10**9, compressed_fits()), "more than is safe to open"),
+    "cut_compressed.fits": (compressed_fits()[:-3000], "the file is damaged: it ends too soon"),
+    "cut.fits": (fits_bytes()[:-3000], "the file is damaged: it ends too soon"),
+    "tail.fits": (fits_bytes() + b"garbage" * 500, "the file is damaged: what follows byte"),
     "strips.tif": (damaged_strips(), "the file is damaged: "),
     "empty.png": (b"", "the file is empty"),
     "noise.png": (bytes(range(256)) * 4, "is no image that is known, though it is named .png"),
@@ -656,7 +858,10 @@ def test_a_file_that_cannot_be_taken_gets_one_sentence_and_nothing_is_written(
     tmp_path, capsys, name
 ):
     content, sentence = BAD[name]
-    (tmp_path / name).write_bytes(content)
+    if isinstance(content, Image.Image):
+        content.save(tmp_path / name)
+    else:
+        (tmp_path / name).write_bytes(content)
     assert main(["denoise", str(tmp_path / name), "--method", "fast"]) == 1
     said = capsys.readouterr()
     assert said.out == ""
@@ -668,10 +873,10 @@ def test_a_file_that_cannot_be_taken_gets_one_sentence_and_nothing_is_written(
 
 
 @pytest.mark.parametrize("cut", [10, 60, 200, 500])
-@pytest.mark.parametrize("kind", ["png", "jpg", "webp", "tif", "npy", "fits"])
+@pytest.mark.parametrize("kind", ["png", "jpg", "webp", "bmp", "tif", "npy", "fits"])
 def test_files_cut_off_anywhere(tmp_path, capsys, kind, cut):
     content = {
-        "png": encoded("PNG"), "jpg": encoded("JPEG"), "webp": encoded("WEBP"),
+        "png": encoded("PNG"), "jpg": encoded("JPEG"), "webp": encoded("WEBP"), "bmp": encoded("BMP"),
         "tif": tiff_bytes(noisy(dtype=np.uint16)), "npy": npy_bytes(noisy()), "fits": fits_bytes(),
     }[kind]  # fmt: skip
     file = tmp_path / f"cut.{kind}"
@@ -681,10 +886,103 @@ def test_files_cut_off_anywhere(tmp_path, capsys, kind, cut):
     assert [found.name for found in tmp_path.iterdir()] == [file.name]
 
 
-def test_libraries_say_nothing_on_the_terminal(tmp_path):
-    import subprocess
-    import sys
+@pytest.mark.parametrize("cut", [0.1, 0.3, 0.5, 0.7, 0.9, 0.99])
+@pytest.mark.parametrize("kind", ["ome", "imagej", "shaped", "pages", "deflated", "tiled", "jpeg"])
+def test_stacks_cut_off_anywhere(tmp_path, kind, cut):
+    content = {
+        "ome": ome_bytes(),
+        "imagej": tiff_bytes(noisy(frames=(4,)), imagej=True),
+        "shaped": tiff_bytes(noisy(frames=(4,)), photometric="minisblack"),
+        "pages": pages_bytes(),
+        "deflated": pages_bytes(compression="zlib"),
+        "tiled": pages_bytes(tile=(16, 16)),
+        "jpeg": pages_bytes(compression="jpeg"),
+    }[kind]
+    file = tmp_path / "cut.tif"
+    file.write_bytes(content)
+    assert read(file).layers[0].pixels.shape[-2:] == SHAPE
+    file.write_bytes(content[: int(cut * len(content))])
+    with pytest.raises(ValueError, match="damaged"):
+        read(file)
 
+
+@pytest.mark.parametrize(
+    "name", [name for name in BAD if name.endswith(".tif") and name != "bomb.tif"]
+)
+def test_a_tiff_file_that_cannot_be_taken_is_not_cleaned_in_tiles_either(tmp_path, capsys, name):
+    (tmp_path / name).write_bytes(BAD[name][0])
+    assert main(["denoise", str(tmp_path / name), "--method", "fast", "--tile", "64"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"nlridge: {tmp_path / name}: ")
+    assert said.count("\n") == 1
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_a_bomb_takes_no_memory(tmp_path):
+    """The growth of the peak of a process that is given 4 GB in 72 KB."""
+    file = tmp_path / "bomb.tif"
+    file.write_bytes(pages_that_share_a_strip())
+    assert file.stat().st_size < 80_000
+    program = """
+import resource, sys
+from pathlib import Path
+import nlridge.files.tiff
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+before = peak()
+try:
+    nlridge.files.read(Path(sys.argv[1]))
+except ValueError:
+    print(peak() - before)
+"""
+    done = subprocess.run([sys.executable, "-c", program, file], capture_output=True, check=True)
+    assert float(done.stdout) < 20
+
+
+def test_pages_may_share_what_is_small(tmp_path):
+    file = tmp_path / "shared.tif"
+    file.write_bytes(pages_that_share_a_strip(pages=3, side=64))
+    assert read(file).layers[0].pixels.shape == (3, 64, 64)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "image.png")
+    with pytest.raises(ValueError, match="it is not a file; expected an image file"):
+        read(tmp_path / "image.png")
+
+
+@pytest.mark.parametrize("kind", ["png", "jpg", "webp", "bmp", "tif", "npy", "fits"])
+def test_each_format_in_a_process_of_its_own(tmp_path, kind):
+    """The tests import libraries that a process may not have imported yet."""
+    file = tmp_path / f"image.{kind}"
+    write(file, Picture("", [Layer(noisy(channels=3 if kind == "webp" else None), "YXC" if kind == "webp" else "YX")]))  # fmt: skip
+    command = [sys.executable, "-m", "nlridge", "denoise", file, "--method", "fast", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    lines = [line for line in done.stderr.splitlines() if "compiling" not in line]
+    assert lines == []
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["status"] == "done"
+    (before,), (after,) = (read(tmp_path / name).layers for name in (file.name, f"image_denoised.{kind}"))  # fmt: skip
+    assert after.pixels.dtype == before.pixels.dtype
+    assert after.pixels.shape == before.pixels.shape
+    assert after.pixels.std() < before.pixels.std()
+
+
+def test_without_astropy_it_is_said_how_to_get_it(tmp_path):
+    (tmp_path / "sky.fits").write_bytes(fits_bytes())
+    program = """
+import sys
+sys.modules["astropy"] = None
+from nlridge.cli import main
+sys.exit(main(["denoise", sys.argv[1]]))
+"""
+    command = [sys.executable, "-c", program, tmp_path / "sky.fits"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "FITS files need astropy, which is not installed: pip install astropy\n" in done.stderr
+
+
+def test_libraries_say_nothing_on_the_terminal(tmp_path):
     chunk = (b"iCCP", b"sRGB\0\0" + zlib.compress(PROFILE))  # of colours, in a gray image
     (tmp_path / "gray.png").write_bytes(with_chunks(imagecodecs.png_encode(noisy()), [chunk]))
     (tmp_path / "half.fits").write_bytes(fits_bytes()[:6000])
@@ -708,8 +1006,8 @@ def test_libraries_say_nothing_on_the_terminal(tmp_path):
 # From one format to another.
 
 
-@pytest.mark.parametrize("source", ["png", "tif", "npy", "fits", "webp"])
-@pytest.mark.parametrize("target", ["png", "jpg", "tif", "npy", "fits", "webp"])
+@pytest.mark.parametrize("source", ["png", "tif", "npy", "fits", "webp", "bmp"])
+@pytest.mark.parametrize("target", ["png", "jpg", "tif", "npy", "fits", "webp", "bmp"])
 def test_any_format_into_any_other(tmp_path, source, target):
     pixels = noisy() if source != "webp" else noisy(channels=3)
     axes = "YX" if pixels.ndim == 2 else "YXC"
@@ -728,6 +1026,8 @@ def test_any_format_into_any_other(tmp_path, source, target):
         (np.zeros((9, 9), np.float32), "YX", "x.png", "PNG does not hold float32; expected uint8 or uint16"),
         (np.zeros((9, 9), np.uint16), "YX", "x.jpg", "JPEG does not hold uint16; expected uint8"),
         (np.zeros((2, 9, 9), np.uint8), "TYX", "x.png", "PNG holds a single image; expected a TIFF file"),
+        (np.zeros((9, 9), np.float16), "YX", "x.fits", "FITS does not hold float16; expected float32"),
+        (np.zeros((9, 9), np.uint16), "YX", "x.bmp", "BMP does not hold uint16; expected uint8"),
         (np.zeros((9, 9, 5), np.uint8), "YXC", "x.webp", "WebP does not hold 5 channels; expected a TIFF"),
     ],
 )  # fmt: skip

@@ -575,7 +575,10 @@ print(peak() - before)
 
 def test_without_pytorch_it_is_said_how_to_get_it():
     done = run("import sys; sys.modules['torch'] = None; import nlridge.torch")
-    assert "ImportError: nlridge.torch needs PyTorch: pip install nlridge[torch]" in done.stderr
+    assert (
+        "ImportError: nlridge.torch needs torch, which is not installed: pip install torch"
+        in done.stderr
+    )
 
 
 # What is built on it.

@@ -137,7 +137,7 @@ def _denoise(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     found.add_argument("--workers", type=int, help="threads (default: one a core)")
     found.add_argument(
         "--format",
-        choices=("png", "jpg", "webp", "tif", "npy", "fits"),
+        choices=("png", "jpg", "webp", "bmp", "tif", "npy", "fits"),
         help="of the output (default: as the input)",
     )
     found.add_argument(

@@ -14,6 +14,7 @@ from .denoising import denoise, denoise_with_details
 from .files import Layer, read, write
 from .files.seen import upright
 from .kernels.compile import announcing
+from .packages import not_installed
 
 Picture = npt.NDArray[Any]
 
@@ -68,9 +69,8 @@ def _sample() -> Picture:
     try:
         from skimage import data
     except ImportError:
-        raise ImportError(
-            "the sample photograph comes with scikit-image; install nlridge[demo], or give an image"
-        ) from None
+        advice = not_installed("the sample photograph needs", "scikit-image")
+        raise ImportError(f"{advice}, or give an image") from None
     camera: Picture = data.camera()
     return camera
 

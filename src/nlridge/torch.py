@@ -1,6 +1,6 @@
 """PyTorch: the same algorithm on tensors, on any device, on batches and inside a network.
 
-Needs PyTorch: ``pip install nlridge[torch]``.
+Needs PyTorch: ``pip install torch``.
 """
 
 from collections.abc import Iterator
@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .packages import not_installed
+
 try:
     import torch
 except ImportError as error:
-    raise ImportError("nlridge.torch needs PyTorch: pip install nlridge[torch]") from error
+    raise not_installed("nlridge.torch needs", "torch") from error
 from torch import Tensor
 
 from .algorithm.framework import denoised

@@ -11,6 +11,7 @@ Whatever goes wrong with a file is a ValueError (or an OSError) with one sentenc
 """
 
 import logging
+import struct
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ _FORMATS = {
     ".jpg": "pillow",
     ".jpeg": "pillow",
     ".webp": "pillow",
+    ".bmp": "bmp",
     ".tif": "tiff",
     ".tiff": "tiff",
     ".npy": "npy",
@@ -40,7 +42,8 @@ _FORMATS = {
     ".fts": "fits",
 }
 SUFFIXES = tuple(_FORMATS)
-_MOST = 2**30  # pixels
+_SAFE = 2**28  # bytes of pixels that any file may have
+_LONGEST = 200  # letters of what a library says
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +107,7 @@ def read(path: Path, axes: str | None = None) -> Picture:
         is_a = [other.NAME for other in _modules() if other.recognises(head)]
         what = f"is a {is_a[0]} file by its content" if is_a else "is no image that is known"
         raise ValueError(f"the file {what}, though it is named {path.suffix}")
-    with _in_one_sentence("the file is damaged"):
+    with in_one_sentence("the file is damaged"):
         picture: Picture = module.read(path, axes)
     for layer in picture.layers:
         if layer.pixels.dtype.kind not in "uif":
@@ -128,15 +131,18 @@ def write(path: Path, picture: Picture) -> list[str]:
             and path.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp")
         ):
             notes.append(f"EXIF data are not kept in {module.NAME} files")
-    with _in_one_sentence("it could not be written"), replacing(path) as partial:
+        if picture.profile and path.suffix.lower() in (".bmp", ".npy", ".fits", ".fit", ".fts"):
+            notes.append(f"the colour profile is not kept in {module.NAME} files")
+    with in_one_sentence("it could not be written"), replacing(path) as partial:
         module.write(partial, picture, path)
     return notes
 
 
 @contextmanager
-def _in_one_sentence(what: str) -> Iterator[None]:
+def in_one_sentence(what: str) -> Iterator[None]:
     """Whatever a library makes of a file becomes a ValueError, and what it has to say besides is not said."""
-    loggers = [logging.getLogger(name) for name in ("tifffile", "astropy", "PIL")]
+    # Not that of astropy, which cannot be imported once somebody else has asked for its logger; it warns instead.
+    loggers = [logging.getLogger(name) for name in ("tifffile", "PIL")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL + 1)
@@ -144,13 +150,12 @@ def _in_one_sentence(what: str) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
-    except (ValueError, ImportError, MemoryError):
+    except (ImportError, MemoryError):
         raise
-    except OSError as error:
-        if error.errno is not None:  # of the system, not of a decoder
-            raise
-        raise ValueError(f"{what}: {one_line(error)}") from error
     except Exception as error:
+        of_the_system = isinstance(error, OSError) and error.errno is not None
+        if of_the_system or (type(error) is ValueError and _is_raised_here(error)):
+            raise
         raise ValueError(f"{what}: {one_line(error)}") from error
     finally:
         for logger, level in zip(loggers, levels, strict=True):
@@ -169,16 +174,16 @@ def stored_as(values: npt.NDArray[np.floating[Any]], dtype: np.dtype[Any]) -> Pi
     return found
 
 
-def refuse_too_large(height: int, width: int, samples: int, size: int) -> None:
-    """A header may promise more than the file can hold, or than a memory can."""
-    numbers = height * width * samples
-    if numbers > _MOST or (numbers > _MOST // 4 and numbers > 200 * size):
+def refuse_too_large(what: str, decoded: int, size: int) -> None:
+    """A header may promise more bytes of pixels than a file of this size can hold, or than a memory can.
+
+    Noise does not compress: the more memory a file takes, the less it may have been compressed.
+    """
+    if decoded > 20_000 * max(size, 100) and decoded <= _SAFE:
+        raise ValueError(f"its header says {what}, which its {size} bytes cannot hold")
+    if decoded > min(max(_SAFE, 200 * size), max(4 * _SAFE, 20 * size)):
         raise ValueError(
-            f"its header says {width} x {height} pixels for {size} bytes; that is more than is safe to open"
-        )
-    if numbers > 20_000 * max(size, 100):
-        raise ValueError(
-            f"its header says {width} x {height} pixels, which its {size} bytes cannot hold"
+            f"its header says {what} for {size} bytes; that is more than is safe to open"
         )
 
 
@@ -194,10 +199,22 @@ def _modules() -> list[ModuleType]:
     return [import_module(f".{name}", __name__) for name in dict.fromkeys(_FORMATS.values())]
 
 
-def one_line(error: object) -> str:
-    """What an error says, in one line of no more than a few hundred characters."""
-    words = " ".join(str(error).split()) or type(error).__name__
-    return words if len(words) <= 300 else f"{words[:300]} ..."
+def _is_raised_here(error: Exception) -> bool:
+    """Rather than in a library: it is in our words."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_globals["__name__"].startswith(__name__)
+
+
+def one_line(error: Exception) -> str:
+    """What a library says, unless it says no more than that it stumbled."""
+    stumbles = TypeError, AttributeError, LookupError, ArithmeticError, AssertionError, struct.error
+    said = " ".join(str(error).split())
+    if isinstance(error, stumbles) or not said:
+        return f"what it says about itself makes no sense ({type(error).__name__})"
+    said = "".join(letter if letter.isprintable() else "?" for letter in said)
+    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]} ..."
 
 
 def expect_regular(path: Path) -> None:

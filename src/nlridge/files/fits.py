@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from ..packages import not_installed
 from . import Layer, Picture, refuse_too_large
 from .npy import named_axes
 
 NAME = "FITS"
+_BLOCK = 2880  # bytes
 _UNSIGNED = (0, 2**15, 2**31, 2**63)  # the offsets by which FITS holds unsigned integers
 
 
@@ -20,13 +22,12 @@ def read(path: Path, axes: str | None) -> Picture:
     fits = _astropy()
     size = path.stat().st_size
     with open(path, "rb") as file, fits.open(file, memmap=False, mode="readonly") as units:
+        _expect_whole(units, size)
         numbers = [k for k, unit in enumerate(units) if unit.is_image and unit.header["NAXIS"] >= 2]
         if not numbers:
             raise ValueError("it holds no image")
         number = numbers[0]
         header = units[number].header
-        shape = [header[f"NAXIS{k}"] for k in range(1, header["NAXIS"] + 1)]
-        refuse_too_large(shape[1], shape[0], int(np.prod(shape[2:])), size)
         scaled = header.get("BSCALE", 1) != 1 or header.get("BZERO", 0) not in _UNSIGNED
         scaled |= "BLANK" in header and header["BITPIX"] > 0
         units.readall()
@@ -44,6 +45,8 @@ def write(path: Path, picture: Picture, name: Path) -> None:
     if len(picture.layers) > 1 or picture.alpha is not None:
         raise ValueError("FITS holds no transparency and images of one shape; expected a TIFF file")
     pixels = picture.layers[0].pixels
+    if pixels.dtype == np.float16:
+        raise ValueError("FITS does not hold float16; expected float32, or a TIFF file")
     if picture.format == "fits":
         units, number = picture.origin
         units[number].data = pixels
@@ -56,9 +59,31 @@ def write(path: Path, picture: Picture, name: Path) -> None:
         units.writeto(file, output_verify="silentfix+ignore", checksum=checked)
 
 
+def _expect_whole(units: Any, size: int) -> None:
+    """astropy takes what it finds of a file that was cut off, and leaves out what it does not understand."""
+    for unit in units:
+        header = unit.header
+        sizes = [header[f"NAXIS{k}"] for k in range(1, header["NAXIS"] + 1)]
+        if any(not isinstance(n, int) or n < 0 for n in sizes):
+            raise ValueError(f"the file is damaged: its header says sizes {sizes}")
+        start, span = (unit.fileinfo()[key] for key in ("datLoc", "datSpan"))
+        compressed = isinstance(unit, _astropy().CompImageHDU)
+        # The last block need not be filled up.
+        if start + (span - _BLOCK + 1 if compressed else unit.size) > size:
+            raise ValueError("the file is damaged: it ends too soon")
+        if compressed:
+            refuse_too_large(f"{' x '.join(map(str, sizes))} pixels", unit.size, size)
+    end = start + span
+    with open(units.filename(), "rb") as file:
+        file.seek(end)
+        while rest := file.read(2**20):
+            if rest.strip(b"\0 \n"):
+                raise ValueError(f"the file is damaged: what follows byte {end} is not FITS")
+
+
 def _astropy() -> Any:
     try:
         from astropy.io import fits
     except ImportError:
-        raise ImportError("FITS files need astropy; install nlridge[fits]") from None
+        raise not_installed("FITS files need", "astropy") from None
     return fits

@@ -2,11 +2,13 @@
 
 import io
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from . import Layer, Picture, refuse_too_large
 from .png import single_image
@@ -21,23 +23,30 @@ def recognises(head: bytes) -> bool:
     return head.startswith(b"\xff\xd8\xff") or (head[:4] == b"RIFF" and head[8:12] == b"WEBP")
 
 
-def read(path: Path, axes: str | None) -> Picture:
+@contextmanager
+def opened(path: Path, formats: list[str]) -> Iterator[Image.Image]:
+    """An image that Pillow reads, if it is not too large."""
     usual = Image.MAX_IMAGE_PIXELS
     Image.MAX_IMAGE_PIXELS = None  # see refuse_too_large, which knows the size of the file
     try:
-        return _read(path)
+        with Image.open(path, formats=formats) as image:
+            decoded = image.height * image.width * len(image.getbands())
+            size = path.stat().st_size
+            refuse_too_large(f"{image.width} x {image.height} pixels", decoded, size)
+            yield image
+    except UnidentifiedImageError:  # it would name the file once more
+        raise ValueError("the file is damaged: its header is not understood") from None
     finally:
         Image.MAX_IMAGE_PIXELS = usual
 
 
-def _read(path: Path) -> Picture:
-    with Image.open(path, formats=["JPEG", "WEBP"]) as image:
+def read(path: Path, axes: str | None) -> Picture:
+    with opened(path, ["JPEG", "WEBP"]) as image:
         is_jpeg = path.suffix.lower() != ".webp"
         if is_jpeg != (image.format != "WEBP"):
             raise ValueError(
                 f"the file is {image.format} by its content, though it is named {path.suffix}"
             )
-        refuse_too_large(image.height, image.width, len(image.getbands()), path.stat().st_size)
         notes = []
         if getattr(image, "n_frames", 1) > 1:
             if not is_jpeg:

@@ -19,6 +19,10 @@ NAME = "PNG"
 
 _LARGEST_PROFILE = 2**24
 _PIXELS = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
+_SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # of a pixel, by the type of colour
+_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
+# Interlaced images are seven, one after the other: where each begins, and its steps.
+_PASSES = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)]  # fmt: skip
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _KEPT = (b"gAMA", b"cHRM", b"iCCP", b"sRGB", b"cICP", b"pHYs", b"tIME", b"tEXt", b"zTXt", b"iTXt", b"eXIf")  # fmt: skip
 
@@ -33,12 +37,17 @@ def read(path: Path, axes: str | None) -> Picture:
     kinds = [kind for kind, _ in chunks]
     if kinds[:1] != [b"IHDR"] or b"IDAT" not in kinds or kinds[-1] != b"IEND":
         raise ValueError("the file is damaged: it ends too soon")
+    if len(chunks[0][1]) != 13:
+        raise ValueError("the file is damaged: its header is not as long as a header is")
     width, height, depth, colour = struct.unpack(">IIBB", chunks[0][1][:10])
-    refuse_too_large(height, width, {2: 3, 4: 2, 6: 4}.get(colour, 1), len(data))
+    decoded = height * width * _SAMPLES.get(colour, 1) * -(-depth // 8)
+    refuse_too_large(f"{width} x {height} pixels", decoded, len(data))
     if b"acTL" in kinds:
         raise ValueError("the file is an animation; expected a single image")
     if depth == 1 and colour == 0:
         raise ValueError("its pixels are black or white; expected shades")
+    _expect_parts(chunks)
+    _expect_pixels(chunks)
     # Only what makes up the pixels: libpng would complain about other chunks on the terminal.
     pixels = imagecodecs.png_decode(
         _SIGNATURE + b"".join(_written(c) for c in chunks if c[0] in _PIXELS)
@@ -115,6 +124,52 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         if kind == b"IEND":
             return
         at += 12 + length
+
+
+def _expect_parts(chunks: list[tuple[bytes, bytes]]) -> None:
+    """Each part once, in order, and of a length that makes sense: libpng would only complain on the terminal."""
+    parts = [(kind, len(body)) for kind, body in chunks if kind in _PIXELS]
+    kinds = [kind for kind, _ in parts]
+    lengths = dict(parts)
+    _, _, depth, colour, *methods = struct.unpack(">IIBBBBB", chunks[0][1])
+    colours, odd = divmod(lengths.get(b"PLTE", 0), 3)
+    clear = {0: [2], 2: [6], 3: range(1, colours + 1)}.get(colour, [])
+    together = b"".join(kind for kind, _ in chunks).count(b"IDAT" * kinds.count(b"IDAT"))
+    if (
+        depth not in _DEPTHS.get(colour, ())
+        or max(methods) > 1
+        or methods[0] + methods[1]
+        or kinds != sorted(kinds, key=_PIXELS.index)
+        or any(kinds.count(kind) > 1 for kind in kinds if kind != b"IDAT")
+        or not together
+        or odd
+        or colours > (2**depth if colour == 3 else 256)
+        or (b"PLTE" in kinds and (not colours or colour in (0, 4)))
+        or (colour == 3 and not colours)
+        or (b"tRNS" in kinds and lengths[b"tRNS"] not in clear)
+    ):
+        raise ValueError("the file is damaged: its parts do not fit together")
+
+
+def _expect_pixels(chunks: list[tuple[bytes, bytes]]) -> None:
+    """As many as the header says, and no more: libpng would fill in what is not there."""
+    width, height, depth, colour, _, _, interlaced = struct.unpack(">IIBBBBB", chunks[0][1])
+    expected = 0
+    for y, x, dy, dx in _PASSES if interlaced else [(0, 0, 1, 1)]:
+        rows, columns = -((y - height) // dy), -((x - width) // dx)
+        if rows > 0 and columns > 0:
+            expected += rows * (1 + -(-columns * depth * _SAMPLES[colour] // 8))
+    found, stream = 0, zlib.decompressobj()
+    try:
+        for kind, body in chunks:
+            while kind == b"IDAT" and body and found <= expected:
+                found += len(stream.decompress(body, 2**20))
+                body = stream.unconsumed_tail
+        found += len(stream.flush())
+    except zlib.error:
+        raise ValueError("the file is damaged: its pixels cannot be decompressed") from None
+    if not expected or found != expected or not stream.eof or stream.unused_data:
+        raise ValueError(f"the file is damaged: it holds {found} of {expected} bytes of pixels")
 
 
 def _written(chunk: tuple[bytes, bytes]) -> bytes:

@@ -1,18 +1,22 @@
 """TIFF, by tifffile: integers and floats, stacks of pages, ImageJ and OME; pages are written one by one, with
 their tags and compression."""
 
+import io
 import json
 import logging
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 import numpy as np
 import tifffile
+from PIL import Image, UnidentifiedImageError
 
-from . import Layer, Picture, Pixels, refuse_too_large
+from . import Layer, Picture, Pixels, in_one_sentence, refuse_too_large
 
 NAME = "TIFF"
 
@@ -23,6 +27,27 @@ _MANAGED = {
 }  # fmt: skip
 _POINTERS = {34665: "EXIF", 34853: "GPS", 40965: "EXIF"}
 _LOSSLESS = {1, 5, 8, 32773, 32946, 34925, 50000}
+_BYTES = {
+    1: 1,
+    2: 1,
+    3: 2,
+    4: 4,
+    5: 8,
+    6: 1,
+    7: 1,
+    8: 2,
+    9: 4,
+    10: 8,
+    11: 4,
+    12: 8,
+    13: 4,
+    16: 8,
+    17: 8,
+    18: 8,
+}  # of a type of tag
+# Compressed images within the file, which say their size once more: JPEG, then JPEG 2000, PNG and WebP.
+_JPEG = {6, 7}
+_IMAGES = _JPEG | {33003, 33004, 33005, 34712, 34927, 34933, 50001}
 
 
 class _Page(NamedTuple):
@@ -50,20 +75,15 @@ def recognises(head: bytes) -> bool:
 def read(path: Path, axes: str | None) -> Picture:
     size = path.stat().st_size
     notes: dict[str, None] = {}  # in order, each once
-    with tifffile.TiffFile(path) as file:
-        if not file.series:
-            raise ValueError("it holds no image")
-        _refuse_cut_off(file)
+    with _opened(path) as file:
+        _refuse_too_large(file, size)
         layers, pages, alphas = [], [], []
         for series in file.series:
-            first = series.keyframe
-            refuse_too_large(first.imagelength, first.imagewidth, first.samplesperpixel, size)
-            _refuse(file, series)
+            found = [page.aspage() for page in series.pages]
             with _complaints() as complaints:
                 pixels, names = series.asarray(), series.axes
             if complaints:
                 raise ValueError(f"the file is damaged: {complaints[0]}")
-            found = [page.aspage() for page in series.pages]
             if len(found) * np.prod(found[0].shape) != pixels.size:
                 raise ValueError("its pages are laid out in a way that is not known")
             pages.append([_page(page, pixels.dtype, notes) for page in found])
@@ -90,14 +110,13 @@ def read(path: Path, axes: str | None) -> Picture:
     )
 
 
+@in_one_sentence("the file is damaged")
 def axes_of_plain(path: Path, axes: str | None) -> str:
     """The axes of a file that is nothing but an array of gray values or colours; others are refused."""
-    with tifffile.TiffFile(path) as file:
+    with _opened(path) as file:
         if len(file.series) != 1:
             raise ValueError(f"it holds {len(file.series)} images of several kinds; expected one")
         series, first = file.series[0], file.pages.first
-        _refuse_cut_off(file)
-        _refuse(file, series)
         if first.photometric == tifffile.PHOTOMETRIC.MINISWHITE:
             raise ValueError("it is a negative; expected black to be the least value")
         if first.extrasamples:
@@ -168,6 +187,11 @@ def _refuse(file: Any, series: Any) -> None:
         )
     if len(series.levels) > 1 or first.subifds:
         raise ValueError("it is a pyramid of images; expected one resolution")
+    if int(first.compression) not in _LOSSLESS | _IMAGES:
+        raise ValueError(
+            f"its compression is {_name(first.compression)}; expected none, LZW, Deflate, PackBits, LZMA, Zstandard, "
+            "JPEG, JPEG 2000, PNG or WebP"
+        )
     if first.bitspersample == 1:
         raise ValueError("its pixels are black or white; expected shades")
     if first.photometric == tifffile.PHOTOMETRIC.PALETTE and not file.is_imagej:
@@ -181,7 +205,7 @@ def _page(page: Any, dtype: np.dtype[Any], notes: dict[str, None]) -> _Page:
     compression, predictor = page.compression, page.predictor
     photometric = page.photometric
     if int(compression) not in _LOSSLESS:
-        notes[f"compression {compression.name} was replaced by one without loss"] = None
+        notes[f"compression {_name(compression)} was replaced by one without loss"] = None
         compression, predictor = tifffile.COMPRESSION.ADOBE_DEFLATE, 1
         if photometric == tifffile.PHOTOMETRIC.YCBCR:  # the decoder of JPEG has turned it into that
             photometric = tifffile.PHOTOMETRIC.RGB
@@ -195,7 +219,7 @@ def _page(page: Any, dtype: np.dtype[Any], notes: dict[str, None]) -> _Page:
         "compression": compression,
         "predictor": None if int(predictor) == 1 else predictor,
         "planarconfig": page.planarconfig if page.samplesperpixel > 1 else None,
-        "extrasamples": page.extrasamples or None,
+        "extrasamples": page.extrasamples or _unnamed_samples(page),
         "subfiletype": int(page.subfiletype) or None,
         "description": _description(page),
         "software": _text(page, 305) or False,
@@ -218,6 +242,12 @@ def _page(page: Any, dtype: np.dtype[Any], notes: dict[str, None]) -> _Page:
     return _Page({key: value for key, value in options.items() if value is not None}, page.shape)
 
 
+def _unnamed_samples(page: Any) -> tuple[int, ...] | None:
+    """Samples beyond the colours of which nothing is said: tifffile would call them transparency."""
+    beyond = page.samplesperpixel - 3 if page.photometric == tifffile.PHOTOMETRIC.RGB else 0
+    return (0,) * beyond or None
+
+
 def _text(page: Any, code: int) -> bytes | None:
     value = page.tags[code].value if code in page.tags else None
     return value.encode() if isinstance(value, str) else value if isinstance(value, bytes) else None
@@ -225,15 +255,23 @@ def _text(page: Any, code: int) -> bytes | None:
 
 def _description(page: Any) -> bytes | None:
     """The description; that of tifffile itself without the shape, since pages are written one by one."""
-    text = _text(page, 270)
-    if text is None or not text.startswith(b'{"shape":'):
-        return text
-    try:
-        about = json.loads(text)
-    except ValueError:
-        return text
+    about = _words_of_tifffile(page)
+    if about is None:
+        return _text(page, 270)
     del about["shape"]
     return json.dumps(about).encode() if about else None
+
+
+def _words_of_tifffile(page: Any) -> dict[str, Any] | None:
+    """What tifffile itself has said about a page."""
+    text = _text(page, 270)
+    if text is None or not text.startswith(b'{"shape":'):
+        return None
+    try:
+        about: dict[str, Any] = json.loads(text)
+    except ValueError:
+        return None
+    return about
 
 
 def _date(page: Any, notes: dict[str, None]) -> str | None:
@@ -256,15 +294,155 @@ def _named(names: str, axes: str | None) -> str:
     return axes if same else names
 
 
-def _refuse_cut_off(file: Any) -> None:
-    """ImageJ says how many images there are: a file that was cut off has fewer."""
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A file that holds all the pages and all the pixels that it promises."""
+    with tifffile.TiffFile(path) as file:
+        _expect_promised_by_ome(file)
+        if not file.series:
+            raise ValueError("it holds no image")
+        _expect_promised_images(file)
+        _expect_pages(file)
+        for series in file.series:
+            _refuse(file, series)
+            _expect_pixels(series, file.filehandle.size)
+            _expect_images_of_the_size_they_have(series)
+        yield file
+
+
+def _expect_pages(file: Any) -> None:
+    """Each page says where the next one is, and where its tags are: tifffile leaves out what is not in the file."""
+    form, seen = file.tiff, set()
+    (offset,) = _numbers(file, 8 if file.is_bigtiff else 4, form.offsetformat)
+    while offset:
+        if offset in seen:
+            raise ValueError("the file is damaged: its pages go round in a circle")
+        seen.add(offset)
+        (tags,) = _numbers(file, offset, form.tagnoformat)
+        at = offset + form.tagnosize
+        for _ in range(tags):
+            _, kind, count, place = _numbers(file, at, "HHQQ" if file.is_bigtiff else "HHII")
+            length = count * _BYTES.get(kind, 0)
+            if length > form.offsetsize and place + length > file.filehandle.size:
+                raise ValueError("the file is damaged: it ends before its last tag")
+            at += form.tagsize
+        (offset,) = _numbers(file, at, form.offsetformat)
+
+
+def _numbers(file: Any, offset: int, form: str) -> tuple[int, ...]:
+    form = file.byteorder + form.lstrip("<>")
+    length = struct.calcsize(form)
+    if offset + length > file.filehandle.size:
+        raise ValueError("the file is damaged: it ends before its last page")
+    file.filehandle.seek(offset)
+    return struct.unpack(form, file.filehandle.read(length))
+
+
+def _expect_promised_by_ome(file: Any) -> None:
+    """OME-XML says how many images there are; tifffile would fill in those that are not."""
+    if not file.is_ome:
+        return
+    tree = ElementTree.fromstring(file.ome_metadata)
+    promised = sum(
+        int(np.prod([int(pixels.get(f"Size{axis}", 1)) for axis in "CZT"], dtype=object))
+        for pixels in tree.findall("{*}Image/{*}Pixels")
+    )
+    _expect(promised, len(file.pages) * file.pages.first.samplesperpixel)
+
+
+def _expect_promised_images(file: Any) -> None:
+    """So do ImageJ, and tifffile itself, which says a shape."""
     said = (file.imagej_metadata or {}).get("images", 1) if file.is_imagej else 1
     there = sum(
         int(np.prod([n for a, n in zip(s.axes, s.shape, strict=True) if a not in "YXS"]))
         for s in file.series
     )
-    if there < said:
-        raise ValueError(f"the file is damaged: it holds {there} of {said} images")
+    _expect(said, there)
+    for series in file.series:
+        page = series.keyframe
+        shape = (_words_of_tifffile(page) or {}).get("shape", ())
+        _expect(int(np.prod(shape, dtype=object)) // page.size, series.size // page.size)
+
+
+def _expect(promised: int, held: int) -> None:
+    if held < promised:
+        raise ValueError(f"the file is damaged: it holds {held} of {promised} images")
+
+
+def _expect_pixels(series: Any, size: int) -> None:
+    """tifffile would fill in strips and tiles that are not there."""
+    expected = int(np.prod(series.keyframe.chunked))
+    for page in series.pages:
+        if page is None:
+            raise ValueError("the file is damaged: one of its images is not there")
+        if page.aspage().hash != series.keyframe.hash:  # it would be decoded like the first
+            raise ValueError("the file is damaged: its pages differ in how they are stored")
+        offsets, counts = page.dataoffsets, page.databytecounts
+        if not len(offsets) == len(counts) == expected or not all(counts):
+            raise ValueError("the file is damaged: it lacks some of its pixels")
+        if any(start + count > size for start, count in zip(offsets, counts, strict=True)):
+            raise ValueError("the file is damaged: it ends before its last pixel")
+
+
+def _refuse_too_large(file: Any, size: int) -> None:
+    """What all pages take together: strips may be shared, and tiles reach beyond the image."""
+    first = file.series[0].keyframe
+    decoded = 0
+    for series in file.series:
+        page = series.keyframe
+        grid = page.chunked + page.chunks if page.is_tiled else page.shaped
+        decoded += len(series.pages) * int(np.prod(grid, dtype=object)) * page.dtype.itemsize
+    pages = sum(len(series.pages) for series in file.series)
+    counted = f"{pages} pages of " if pages > 1 else ""
+    refuse_too_large(f"{counted}{first.imagewidth} x {first.imagelength} pixels", decoded, size)
+
+
+def _expect_images_of_the_size_they_have(series: Any) -> None:
+    """A compressed image within the file is decoded at the size that it says itself, and to its end or not."""
+    compression = int(series.keyframe.compression)
+    if compression not in _IMAGES:
+        return
+    page = series.keyframe
+    most = (
+        (page.tilelength, page.tilewidth) if page.is_tiled else (page.rowsperstrip, page.imagewidth)
+    )
+    handle = page.parent.filehandle
+    for page in series.pages:
+        for offset, count in zip(page.dataoffsets, page.databytecounts, strict=True):
+            handle.seek(offset)
+            data = handle.read(count)
+            found = _size_of_jpeg(data) if compression in _JPEG else _size_by_pillow(data)
+            if found[0] > most[0] or found[1] > most[1]:
+                raise ValueError(
+                    "the file is damaged: images in it are larger than its header says"
+                )
+
+
+def _size_of_jpeg(data: bytes) -> tuple[int, int]:
+    """The height and width in its header; it has to have an end, too."""
+    at = 2
+    while data[at : at + 1] == b"\xff":
+        kind, length = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
+        if 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
+            if b"\xff\xd9" not in data[at + length :]:
+                raise ValueError("the file is damaged: a JPEG image in it ends too soon")
+            height, width = struct.unpack(">HH", data[at + 5 : at + 9])
+            return height, width
+        at += 2 + length
+    raise ValueError("the file is damaged: a JPEG image in it has no header")
+
+
+def _size_by_pillow(data: bytes) -> tuple[int, int]:
+    try:
+        with Image.open(io.BytesIO(data), formats=["JPEG2000", "PNG", "WEBP"]) as image:
+            return image.height, image.width
+    except UnidentifiedImageError:
+        raise ValueError("the file is damaged: an image in it has no header") from None
+
+
+def _name(compression: Any) -> str:
+    """An unknown one is a number."""
+    return getattr(compression, "name", str(compression))
 
 
 @contextmanager

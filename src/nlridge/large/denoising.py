@@ -22,6 +22,7 @@ from ..arguments import (
 )
 from ..job import Job, float_type
 from ..noise import Noise
+from ..packages import not_installed
 from .frames import Frame, decided
 from .limits import expect_plausible
 from .running import run, tidy_up
@@ -157,7 +158,7 @@ def workforce_of(client: Any, workers: int, image: Any) -> Iterator[Workforce]:
         try:
             from distributed import Client
         except ImportError:
-            raise ImportError("a cluster needs Dask: pip install nlridge[dask]") from None
+            raise not_installed("a cluster needs", "distributed") from None
         try:
             connected = Client(client, timeout=_PATIENCE)
         except (OSError, ValueError) as error:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..files import expect_regular, one_line
+from ..packages import not_installed
 from .limits import bytes_in
 
 SUFFIXES = (".zarr", ".npy", ".tif", ".tiff")
@@ -235,7 +236,7 @@ def _zarr() -> Any:
     try:
         import zarr
     except ImportError:
-        raise ImportError("Zarr arrays need the package zarr: pip install nlridge[zarr]") from None
+        raise not_installed("Zarr arrays need", "zarr") from None
     return zarr
 
 

@@ -1,0 +1,301 @@
+"""Image files of every format, damaged: each is read, or refused in one sentence."""
+
+import io
+import re
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import imagecodecs
+import numpy as np
+import tifffile
+from astropy.io import fits
+from PIL import Image
+
+from nlridge.batch import clean_picture
+from nlridge.files import SUFFIXES, Picture, read, write
+
+Random = np.random.Generator
+
+_LARGEST = 20_000  # numbers that are denoised
+_EXTREMES = (0, 1, 2, 3, 5, 255, 256, 4096, 65535, 2**20, 2**31 - 1, 2**31, 2**32 - 1)
+
+
+def run(seed: int, folder: Path) -> None:
+    """Make a file, damage it, read it, and if it can be read, clean it and write it in some format."""
+    rng = np.random.default_rng(seed)
+    suffix, data = _valid(rng)
+    for _ in range(rng.integers(1, 4)):
+        data = _DAMAGES[rng.integers(len(_DAMAGES))](rng, data)
+    if suffix == ".png" and rng.random() < 0.7:
+        data = _with_checksums(data)  # or nothing else would ever be looked at
+    source = folder / f"damaged{suffix}"
+    source.write_bytes(data)
+    target = folder / f"cleaned{suffix if rng.random() < 0.5 else rng.choice(SUFFIXES)}"
+    axes = rng.choice([None, "YX", "YXC", "CYX", "ZYX"])
+    try:
+        _clean(source, target, axes)
+    finally:
+        if source.read_bytes() != data:
+            raise AssertionError("the input was written to")
+        left = {file.name for file in folder.iterdir()} - {source.name, target.name}
+        if left:
+            raise AssertionError(f"files are left over: {sorted(left)}")
+
+
+def _clean(source: Path, target: Path, axes: str | None) -> None:
+    before = read(source, axes)
+    after = before
+    if sum(layer.pixels.size for layer in before.layers) <= _LARGEST:
+        after, _ = clean_picture(before, "auto", lambda share: None, method="fast")
+    for old, new in zip(before.layers, after.layers, strict=True):
+        if new.pixels.shape != old.pixels.shape or new.pixels.dtype != old.pixels.dtype:
+            raise AssertionError(f"{old.pixels.shape} {old.pixels.dtype} became {new.pixels.shape} {new.pixels.dtype}")  # fmt: skip
+        if np.isfinite(old.pixels).all() and not np.isfinite(new.pixels).all():
+            raise AssertionError("the result of finite pixels is not finite")
+    try:
+        write(target, after)
+    except BaseException:
+        if target.exists():
+            raise AssertionError("there is an output though writing failed") from None
+        raise
+    _expect_readable(target, after)
+
+
+def _expect_readable(target: Path, written: Picture) -> None:
+    """An output holds as many pixels as were written."""
+    axes = "YXC" if written.alpha is not None else written.layers[0].axes
+    plain = target.suffix in (".npy", ".fits", ".fit", ".fts")
+    try:
+        found = read(target, axes if plain and len(axes) > 2 else None)
+    except ValueError as error:
+        raise AssertionError(f"the output cannot be read: {error}") from error
+    sizes = [sum(layer.pixels.size for layer in picture.layers) for picture in (written, found)]
+    if written.alpha is not None and plain:
+        sizes[0] += written.alpha.size
+    if sizes[0] != sizes[1] and target.suffix not in (".webp",):  # which makes colours of gray
+        raise AssertionError(f"{sizes[0]} numbers were written, and {sizes[1]} are there")
+
+
+# Files as they should be.
+
+
+def _valid(rng: Random) -> tuple[str, bytes]:
+    makers = [_png, _jpeg, _webp, _bmp, _tiff, _tiff, _tiff, _npy, _fits]
+    return makers[rng.integers(len(makers))](rng)
+
+
+def _pixels(rng: Random, dtype: Any, *shape: int) -> Any:
+    top = np.iinfo(dtype).max if np.dtype(dtype).kind in "ui" else 1
+    ramp = np.linspace(0.2, 0.7, int(np.prod(shape))).reshape(shape)
+    return (np.clip(ramp + rng.normal(0, 0.05, shape), 0, 0.99) * top).astype(dtype)
+
+
+def _sides(rng: Random) -> tuple[int, int]:
+    return int(rng.integers(4, 33)), int(rng.integers(4, 33))
+
+
+def _png(rng: Random) -> tuple[str, bytes]:
+    if rng.random() < 0.3:  # palettes, shades of less than 8 bits, interlaced or not
+        image = Image.fromarray(_pixels(rng, np.uint8, *_sides(rng), 3)).quantize(16)
+        return ".png", _by_pillow(image, "PNG", bits=int(rng.choice([4, 8])))
+    channels = rng.choice([0, 2, 3, 4])
+    shape = _sides(rng) + ((int(channels),) if channels else ())
+    return ".png", imagecodecs.png_encode(_pixels(rng, rng.choice(["u1", "u2"]), *shape))
+
+
+def _jpeg(rng: Random) -> tuple[str, bytes]:
+    mode = rng.choice(["L", "RGB", "CMYK"])
+    image = Image.fromarray(_pixels(rng, np.uint8, *_sides(rng), 3)).convert(mode)
+    return ".jpg", _by_pillow(image, "JPEG", progressive=bool(rng.random() < 0.5), exif=_exif())
+
+
+def _webp(rng: Random) -> tuple[str, bytes]:
+    image = Image.fromarray(_pixels(rng, np.uint8, *_sides(rng), int(rng.choice([3, 4]))))
+    return ".webp", _by_pillow(image, "WEBP", lossless=bool(rng.random() < 0.5), exif=_exif())
+
+
+def _bmp(rng: Random) -> tuple[str, bytes]:
+    image = Image.fromarray(_pixels(rng, np.uint8, *_sides(rng), 3))
+    return ".bmp", _by_pillow(image.convert(rng.choice(["L", "RGB", "P"])), "BMP")
+
+
+def _exif() -> bytes:
+    found = Image.Exif()
+    found[0x0112] = 6
+    return found.tobytes()
+
+
+def _by_pillow(image: Image.Image, kind: str, **options: Any) -> bytes:
+    data = io.BytesIO()
+    image.save(data, kind, **options)
+    return data.getvalue()
+
+
+def _tiff(rng: Random) -> tuple[str, bytes]:
+    kind = rng.choice(["plain", "pages", "ome", "imagej", "shaped", "colour", "jpeg", "image"])
+    dtype = rng.choice(["u1", "u2", "f4"])
+    frames = int(rng.integers(2, 5))
+    compression = rng.choice([None, "lzw", "zlib", "zstd", "packbits", "lzma"])
+    options: dict[str, Any] = {"compression": compression}
+    if compression in ("lzw", "zlib") and rng.random() < 0.5:
+        options["predictor"] = True
+    if rng.random() < 0.3:
+        options["tile"] = (16, 16)
+    elif rng.random() < 0.5:
+        options["rowsperstrip"] = 8
+    data = io.BytesIO()
+    form: dict[str, Any] = {"byteorder": rng.choice(["<", ">"]), "bigtiff": bool(rng.random() < 0.2)}  # fmt: skip
+    height, width = _sides(rng)
+    if kind == "imagej":
+        pixels = _pixels(rng, dtype, frames, 2, height, width)
+        tifffile.imwrite(data, pixels, imagej=True, metadata={"axes": "TCYX", "fps": 5.0})
+    elif kind == "ome":
+        pixels = _pixels(rng, dtype, frames, 2, height, width)
+        tifffile.imwrite(data, pixels, ome=True, photometric="minisblack", metadata={"axes": "ZCYX"}, **form, **options)  # fmt: skip
+    elif kind in ("jpeg", "image"):
+        options = {"compression": "jpeg" if kind == "jpeg" else rng.choice(["png", "webp", "jpeg2000"])}  # fmt: skip
+        tifffile.imwrite(data, _pixels(rng, np.uint8, height, width, 3), photometric="rgb", **form, **options)  # fmt: skip
+    elif kind == "shaped":
+        pixels = _pixels(rng, dtype, frames, height, width)
+        tifffile.imwrite(data, pixels, photometric="minisblack", **form, **options)
+    else:
+        with tifffile.TiffWriter(data, **form) as file:
+            for _ in range(frames if kind == "pages" else 1):
+                pixels = _pixels(rng, dtype, height, width, *((4,) if kind == "colour" else ()))
+                colours = {"photometric": "rgb", "extrasamples": ["unassalpha"]} if kind == "colour" else {}  # fmt: skip
+                file.write(pixels, metadata=None, contiguous=False, **colours, **options)
+    return ".tif", data.getvalue()
+
+
+def _npy(rng: Random) -> tuple[str, bytes]:
+    data = io.BytesIO()
+    shape = _sides(rng) + ((3,) if rng.random() < 0.3 else ())
+    np.save(data, _pixels(rng, rng.choice(["u1", ">u2", "i4", "f2", "f4", "f8"]), *shape))
+    return ".npy", data.getvalue()
+
+
+def _fits(rng: Random) -> tuple[str, bytes]:
+    data = io.BytesIO()
+    image = fits.PrimaryHDU(_pixels(rng, rng.choice(["u1", "i2", "u2", "f4", "f8"]), *_sides(rng)))
+    image.header["OBJECT"] = "M 31"
+    table = fits.BinTableHDU.from_columns([fits.Column("x", "J", array=np.arange(3))])
+    units = [image, table] if rng.random() < 0.3 else [image]
+    fits.HDUList(units).writeto(data, checksum=bool(rng.random() < 0.3))
+    return ".fits", data.getvalue()
+
+
+# What happens to them.
+
+
+def _place(rng: Random, data: bytes) -> int:
+    """More often in the header, where more depends on it."""
+    most = len(data) if rng.random() < 0.5 else min(len(data), 300)
+    return int(rng.integers(most)) if most else 0
+
+
+def _cut(rng: Random, data: bytes) -> bytes:
+    return data[: _place(rng, data)]
+
+
+def _cut_end(rng: Random, data: bytes) -> bytes:
+    return data[: -int(rng.integers(1, 50))]
+
+
+def _flip(rng: Random, data: bytes) -> bytes:
+    found = bytearray(data)
+    for _ in range(rng.integers(1, 5)):
+        if found:
+            found[_place(rng, data)] ^= 1 << int(rng.integers(8))
+    return bytes(found)
+
+
+def _overwrite(rng: Random, data: bytes) -> bytes:
+    at, length = _place(rng, data), int(rng.integers(1, 40))
+    filler = rng.bytes(length) if rng.random() < 0.5 else bytes([rng.choice([0, 255])]) * length
+    return data[:at] + filler + data[at + length :]
+
+
+def _repeat(rng: Random, data: bytes) -> bytes:
+    at, length = _place(rng, data), int(rng.integers(1, 200))
+    return data[: at + length] + data[at:]
+
+
+def _remove(rng: Random, data: bytes) -> bytes:
+    at, length = _place(rng, data), int(rng.integers(1, 200))
+    return data[:at] + data[at + length :]
+
+
+def _swap(rng: Random, data: bytes) -> bytes:
+    a, b, c = sorted(_place(rng, data) for _ in range(3))
+    return data[:a] + data[b:c] + data[a:b] + data[c:]
+
+
+def _splice(rng: Random, data: bytes) -> bytes:
+    _, other = _valid(rng)
+    at = _place(rng, data)
+    return data[:at] + other[_place(rng, other) :]
+
+
+def _append(rng: Random, data: bytes) -> bytes:
+    return data + (rng.bytes(100) if rng.random() < 0.5 else _valid(rng)[1])
+
+
+def _set_number(rng: Random, data: bytes) -> bytes:
+    at, form = _place(rng, data), rng.choice(["<H", "<I", ">H", ">I"])
+    length = struct.calcsize(form)
+    value = int(rng.choice(_EXTREMES)) % 256**length
+    return data[:at] + struct.pack(form, value) + data[at + length :]
+
+
+def _set_words(rng: Random, data: bytes) -> bytes:
+    """A number that is written in words: sizes in FITS and NPY, counts in OME-XML and ImageJ."""
+    numbers = list(re.finditer(rb"-?\d+", data[:100_000]))
+    if not numbers:
+        return data
+    found = numbers[rng.integers(len(numbers))]
+    value = str(int(rng.choice([-5, 0, 1, 2, 99, 10**6, 10**10, 10**19]))).encode() if rng.random() < 0.9 else b"x"  # fmt: skip
+    if rng.random() < 0.7 and len(value) <= len(found[0]):
+        value = value.rjust(len(found[0]))
+    return data[: found.start()] + value + data[found.end() :]
+
+
+def _set_tag(rng: Random, data: bytes) -> bytes:
+    """Another type, count or value of a tag of a TIFF file."""
+    if data[:4] not in (b"II*\0", b"MM\0*"):
+        return _set_number(rng, data)
+    order = "<" if data[:2] == b"II" else ">"
+    (start,) = struct.unpack(order + "I", data[4:8])
+    if start + 2 > len(data):
+        return data
+    (count,) = struct.unpack(order + "H", data[start : start + 2])
+    at = start + 2 + 12 * int(rng.integers(max(count, 1)))
+    at += int(rng.choice([0, 2, 4, 8]))
+    form = order + ("H" if (at - start - 2) % 12 in (0, 2) else "I")
+    value = int(rng.choice(_EXTREMES)) % 256 ** struct.calcsize(form)
+    return data[:at] + struct.pack(form, value) + data[at + struct.calcsize(form) :]
+
+
+def _empty(rng: Random, data: bytes) -> bytes:
+    return b""
+
+
+_DAMAGES: list[Callable[[Random, bytes], bytes]] = [
+    _cut, _cut_end, _flip, _flip, _overwrite, _repeat, _remove, _swap, _splice, _append, _set_number, _set_words,
+    _set_words, _set_tag, _set_tag,
+] * 4 + [_empty]  # fmt: skip
+
+
+def _with_checksums(data: bytes) -> bytes:
+    """A PNG file with the checksums of what it holds, as far as it can be followed."""
+    at, found = 8, data[:8]
+    while at + 12 <= len(data):
+        (length,) = struct.unpack(">I", data[at : at + 4])
+        body = data[at + 4 : at + 8 + length]
+        if len(body) < 4 + length:
+            break
+        found += data[at : at + 4] + body + struct.pack(">I", zlib.crc32(body))
+        at += 12 + length
+    return found + data[at:]

@@ -1,0 +1,62 @@
+"""BMP, by Pillow: 8 bits, gray or in colour, with transparency; palettes become colours."""
+
+import io
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from . import Layer, Picture, Pixels
+from .pillow import opened
+from .png import single_image
+
+NAME = "BMP"
+
+_PIXELS_PER_METRE = 39.3701  # of one per inch
+
+
+def recognises(head: bytes) -> bool:
+    return head.startswith(b"BM")
+
+
+def read(path: Path, axes: str | None) -> Picture:
+    with opened(path, ["BMP"]) as image:
+        if image.mode == "1":
+            raise ValueError("its pixels are black or white; expected shades")
+        dpi = image.info.get("dpi")
+        notes = ["the palette was turned into colours"] if image.mode == "P" else []
+        pixels = np.asarray(image.convert("RGB") if image.mode == "P" else image)
+    alpha = None
+    if pixels.ndim == 3 and pixels.shape[2] == 4:
+        pixels, alpha = pixels[..., :3], pixels[..., 3]
+    layer = Layer(pixels, "YXC" if pixels.ndim == 3 else "YX")
+    return Picture("bmp", [layer], alpha=alpha, origin=dpi, notes=notes)
+
+
+def write(path: Path, picture: Picture, name: Path) -> None:
+    pixels = single_image(picture, "BMP")
+    if pixels.dtype != np.uint8:
+        raise ValueError(f"BMP does not hold {pixels.dtype}; expected uint8, or a PNG or TIFF file")
+    dpi = picture.origin if picture.format == "bmp" else None
+    if picture.alpha is not None:
+        path.write_bytes(_with_alpha(pixels, picture.alpha, dpi))
+        return
+    options: dict[str, Any] = {"dpi": dpi} if dpi else {}
+    data = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(pixels)).save(data, "BMP", **options)
+    path.write_bytes(data.getbuffer())
+
+
+def _with_alpha(pixels: Pixels, alpha: Pixels, dpi: tuple[float, float] | None) -> bytes:
+    """Pillow leaves out the masks that say which byte is which, without which transparency is not read."""
+    height, width = alpha.shape
+    colours = np.broadcast_to(np.atleast_3d(pixels), (height, width, 3))
+    body = np.concatenate([colours[..., ::-1], alpha[..., None]], axis=-1)[::-1].tobytes()
+    density = [round(value * _PIXELS_PER_METRE) for value in dpi or (96, 96)]
+    masks = 0xFF0000, 0xFF00, 0xFF, 0xFF000000
+    header = struct.pack("<IiiHHIIiiII4I", 108, width, height, 1, 32, 3, len(body), *density, 0, 0, *masks)  # fmt: skip
+    header = (header + b"BGRs").ljust(108, b"\0")  # of the space sRGB, and no more is said
+    start = 14 + len(header)
+    return struct.pack("<2sIHHI", b"BM", start + len(body), 0, 0, start) + header + body
