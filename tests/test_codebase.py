@@ -24,6 +24,7 @@ def test_data_flows_one_way():
     """Kernels know no patches, patches no families, families no engine, and nothing the front end."""
     order = [
         "arrays",
+        "conversion",
         "kernels",
         "patches",
         "families",

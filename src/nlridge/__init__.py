@@ -23,9 +23,11 @@ __all__ = [
     "estimate_sigma",
     "recipe",
     "recipe_names",
+    "to_dtype",
 ]
 
 if TYPE_CHECKING:
+    from .conversion import to_dtype
     from .denoising import Denoised, denoise, denoise_with_details
     from .estimating import estimate_noise, estimate_sigma
     from .families import Estimator, Family
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 # NumPy, Numba and the kernels are imported when a name is first used.
 _HOMES = {
+    "to_dtype": ".conversion",
     "Denoised": ".denoising",
     "denoise": ".denoising",
     "denoise_with_details": ".denoising",

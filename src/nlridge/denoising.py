@@ -106,12 +106,13 @@ def denoise(
     -------
     ndarray of the image's shape
         The denoised image, in the units of the input and neither rounded nor clipped: floats of the
-        input's width, float32 for integers. A Dask array, not computed yet, if `image` is one; with `out`, the
+        input's width, float32 for integers; `to_dtype` converts it back to integers. A Dask array, not computed yet, if `image` is one; with `out`, the
         new array, opened and not read.
 
     See Also
     --------
     denoise_with_details : the same, and what was found and done on the way.
+    to_dtype : the result in the type of the input, rounded and clipped.
 
     Notes
     -----

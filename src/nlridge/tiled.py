@@ -9,7 +9,7 @@ import numpy as np
 
 from .arguments import Layout, checked_layout, checked_tile, checked_workers
 from .batch import MARK
-from .files import stored_as
+from .conversion import to_dtype
 from .files.npy import named_axes
 from .files.tiff import axes_of_plain
 from .large.denoising import checked_out, deciding, workforce_of
@@ -63,7 +63,7 @@ def clean_tiled(
 
     shares = partial(ticking, lambda done, total: progress(done / total))
     with workforce_of(scheduler, checked_workers(workers), found.array) as workforce:
-        return run(found.array, place, plan, decide, workforce, shares, stored_as).noise
+        return run(found.array, place, plan, decide, workforce, shares, to_dtype).noise
 
 
 def target_of(source: Path, output: str | None) -> Path:

@@ -174,18 +174,6 @@ def whole(path: Path) -> Iterator[Path]:
             partial.unlink()
 
 
-def stored_as(values: npt.NDArray[np.floating[Any]], dtype: np.dtype[Any]) -> Pixels:
-    """Values as a file holds them: integers are rounded, and clipped to the range of their type."""
-    if dtype.kind == "f":
-        return values.astype(dtype, copy=False)
-    limits = np.iinfo(dtype)
-    exact = np.rint(values.astype(np.float64))
-    # Ends that float64 does not hold exactly (64 bits) are set apart.
-    found = np.clip(exact, limits.min, np.nextafter(float(limits.max), 0)).astype(dtype)
-    found[exact >= limits.max] = limits.max
-    return found
-
-
 def refuse_too_large(height: int, width: int, samples: int, size: int) -> None:
     """A header may promise more than the file can hold, or than a memory can."""
     numbers = height * width * samples
