@@ -49,7 +49,9 @@ def to_dtype(image: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         with np.errstate(over="ignore"):
             result = values.astype(kind, copy=False)
         beyond = np.isinf(result) & np.isfinite(values)
-        return np.where(beyond, np.copysign(np.finfo(kind).max, result), result) if beyond.any() else result  # fmt: skip
+        if beyond.any():
+            result = np.asarray(np.where(beyond, np.copysign(np.finfo(kind).max, result), result))
+        return result
     limits = np.iinfo(kind)
     if values.dtype.kind != "f":
         own = np.iinfo(values.dtype)
