@@ -51,6 +51,7 @@ def test_data_flows_one_way():
         "tiled",
         "metrics",
         "report",
+        "printing",
         "demo",
         "commands",
         "cli",

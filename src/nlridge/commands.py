@@ -31,6 +31,7 @@ from .files.seen import upright
 from .kernels.compile import announcing
 from .metrics import difference
 from .noise import Noise
+from .printing import complain, printable
 from .recipes import recipe_names
 from .tiled import clean_tiled, is_tiled, target_of
 
@@ -45,6 +46,13 @@ _PURPOSES = {
 }
 
 
+def run(options: Namespace) -> int:
+    """Run the command that the options name; returns its exit code."""
+    commands = {f.__name__: f for f in (denoise, noise, compare, methods, demo)}
+    with _compiling(getattr(options, "quiet", False)):
+        return commands[options.command](options)
+
+
 def denoise(options: Namespace) -> int:
     """Clean files; one that fails does not stop the others."""
     if is_tiled(options.input, options.tile, options.scheduler):
@@ -57,7 +65,7 @@ def denoise(options: Namespace) -> int:
     failures: list[str] = []
     counts = dict.fromkeys(("done", "skipped", "failed"), 0)
     try:
-        with _Report(options) as report, _bar(len(given), silent) as bar, _compiling(options.quiet):
+        with _Report(options) as report, _bar(len(given), silent) as bar:
             for k, (source, target) in enumerate(zip(given, places, strict=True)):
                 line: dict[str, Any] = {"input": str(source.path), "output": str(target)}
                 try:
@@ -79,6 +87,8 @@ def denoise(options: Namespace) -> int:
                         status, sentence = "done", f"{source.path} -> {target}: {_words(cleaned)}"
                         line |= {**_details(cleaned), "method": options.method}
                         report.add(source.path, target, cleaned, failures)
+                except BrokenPipeError:
+                    raise
                 except _FAILURES as error:
                     status, sentence = "failed", ""
                     failures.append(_sentence(source.path, error))
@@ -88,7 +98,7 @@ def denoise(options: Namespace) -> int:
                 bar.to(k + 1)
     finally:  # also after Ctrl-C
         for sentence in failures:
-            print(f"nlridge: {sentence}", file=sys.stderr)
+            complain(sentence)
     if len(given) > 1 and not silent:
         rest = "".join(f", {counts[name]} {name}" for name in ("skipped", "failed") if counts[name])
         print(f"{counts['done']} of {len(given)} files done{rest}")
@@ -111,7 +121,7 @@ def _denoise_tiled(options: Namespace) -> int:
         _say(options, {"status": "skipped", **line}, f"{source}: is done already")
         return 0
     start = time.perf_counter()
-    with _bar(1, options.quiet or options.json) as bar, _compiling(options.quiet):
+    with _bar(1, options.quiet or options.json) as bar:
         try:
             noise = clean_tiled(
                 source,
@@ -130,7 +140,7 @@ def _denoise_tiled(options: Namespace) -> int:
         except _FAILURES as error:
             sentence = _sentence(source, error)
             _say(options, {"status": "failed", **line, "error": sentence}, "")
-            print(f"nlridge: {sentence}", file=sys.stderr)
+            complain(sentence)
             return 1
     seconds = time.perf_counter() - start
     details = {"noise": _as_json(noise), "seconds": round(seconds, 3), "method": options.method}
@@ -172,7 +182,7 @@ class _Report:
 
             save(Path(self.options.report), self.entries)
             if not (self.options.quiet or self.options.json):
-                print(f"report: {self.options.report}")
+                print(printable(f"report: {self.options.report}"))
 
 
 def noise(options: Namespace) -> int:
@@ -187,13 +197,15 @@ def noise(options: Namespace) -> int:
                     print(json.dumps({**line, "noise": _as_json(model)}), flush=True)
                 else:
                     which = f" (frame {frame} of {frames})" if frames > 1 else ""
-                    print(f"{source.path}{which}: {model}", flush=True)
+                    print(printable(f"{source.path}{which}: {model}"), flush=True)
+        except BrokenPipeError:
+            raise
         except _FAILURES as error:
             failed = True
             if options.json:
                 line = {"input": str(source.path), "error": _sentence(source.path, error)}
                 print(json.dumps(line), flush=True)
-            print(f"nlridge: {_sentence(source.path, error)}", file=sys.stderr)
+            complain(_sentence(source.path, error))
     return 1 if failed else 0
 
 
@@ -232,9 +244,8 @@ def methods(options: Namespace) -> int:
         np.float32
     )
     print("method     megapixels/s  for", flush=True)
-    with _compiling(quiet=False):
-        for name in recipe_names():
-            denoise_image(noisy[:64, :64], 25.0, method=name, data_range=255)
+    for name in recipe_names():  # compiled before it is measured
+        denoise_image(noisy[:64, :64], 25.0, method=name, data_range=255)
     for name in recipe_names():
         best = math.inf
         for _ in range(3):
@@ -286,7 +297,8 @@ def _say(options: Namespace, line: dict[str, Any], sentence: str) -> None:
     if options.json:
         print(json.dumps(line), flush=True)
     elif sentence and not options.quiet:
-        tqdm.write(sentence, file=sys.stdout)
+        tqdm.write(printable(sentence), file=sys.stdout)
+        sys.stdout.flush()
 
 
 def _words(cleaned: Cleaned) -> str:
@@ -320,7 +332,7 @@ def _sentence(path: Path, error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return f"{path}: the image does not fit into memory"
     words = " ".join(str(error).split())
-    return words if str(path) in words else f"{path}: {words}"
+    return words if " ".join(str(path).split()) in words else f"{path}: {words}"
 
 
 def _planes(picture: Picture) -> Any:

@@ -47,17 +47,16 @@ def to_dtype(image: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
             raise TypeError(f"{name} is of type {found}; expected integers or floats")
     if kind.kind == "f":
         with np.errstate(over="ignore"):
-            result = values.astype(kind, copy=False)
+            result: npt.NDArray[Any] = values.astype(kind, copy=False)
         beyond = np.isinf(result) & np.isfinite(values)
         if beyond.any():
-            result = np.asarray(np.where(beyond, np.copysign(np.finfo(kind).max, result), result))
+            result = np.where(beyond, np.copysign(np.finfo(kind).max, result), result)
         return result
     limits = np.iinfo(kind)
     if values.dtype.kind != "f":
         own = np.iinfo(values.dtype)
-        return np.clip(values, max(limits.min, own.min), min(limits.max, own.max)).astype(
-            kind, copy=False
-        )
+        low, high = max(limits.min, own.min), min(limits.max, own.max)
+        return np.asarray(np.clip(values, low, high), kind)
     if np.isnan(values).any():
         raise ValueError(f"image has pixels that are NaN; expected numbers to convert to {kind}")
     exact = np.rint(values.astype(np.float64))
