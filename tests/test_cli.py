@@ -136,9 +136,10 @@ def test_the_methods_of_the_command_line_are_the_recipes():
     assert recipe_names() == _METHODS == tuple(_PURPOSES)
 
 
-def test_methods_are_measured(capsys):
-    assert main(["methods"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_methods_are_measured():
+    done = nlridge("methods")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
     found = {line.split()[0]: float(line.split()[1]) for line in lines[1:7]}
     assert list(found) == ["fast", "standard", "best", "nl-ridge", "nl-bayes", "bm3d"]
     assert found["fast"] > found["nl-ridge"] > found["best"] > 0
@@ -234,7 +235,7 @@ def test_denoise_in_a_fresh_process(noisy, name, tmp_path):
 
 
 def test_denoise_tile_by_tile_in_a_fresh_process(noisy, tmp_path):
-    done = nlridge("denoise", noisy / "a.npy", "-o", tmp_path / "a.npy", "--tile", "32", "--quiet")
+    done = nlridge("denoise", noisy / "a.npy", "-o", tmp_path / "a.npy", "--tile", "64", "--quiet")
     assert (done.returncode, done.stderr) == (0, "")
     assert np.load(tmp_path / "a.npy").std() < 5
 
@@ -250,12 +251,6 @@ def test_compare_in_a_fresh_process(noisy, name):
     done = nlridge("compare", noisy / name, noisy / name)
     assert (done.returncode, done.stderr) == (0, "")
     assert "PSNR                inf dB" in done.stdout
-
-
-def test_methods_in_a_fresh_process():
-    done = nlridge("methods")
-    assert done.returncode == 0
-    assert "standard" in done.stdout
 
 
 def test_demo_in_a_fresh_process(noisy, tmp_path):
@@ -305,14 +300,14 @@ def test_a_word_like_no_other_is_refused_without_a_guess(capsys):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes are those of POSIX")
-@pytest.mark.parametrize("words", [["completion", "bash"], ["--help"], ["--version"], ["noise", "."]])  # fmt: skip
+@pytest.mark.parametrize("words", [["completion", "bash"], ["--help"], ["--version"], ["noise", "a.png"]])  # fmt: skip
 def test_a_reader_that_has_seen_enough_is_no_error(noisy, words):
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-m", "nlridge", *words]
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, cwd=noisy)
     os.close(writing)
-    assert done.returncode == 141
+    assert done.returncode in (0, 141)  # argparse does not care whether its help is read
     assert done.stderr == ""
 
 

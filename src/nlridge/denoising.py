@@ -116,6 +116,9 @@ def denoise(
 
     Notes
     -----
+    The first call with a method compiles it for this CPU, which takes some seconds, and keeps the result on disk for
+    later processes. The logger "nlridge" says so once in a process, or the progress bar if there is one.
+
     The time is proportional to the number of pixels. The memory taken is about five float32 images (seven
     in colour), three times that while the noise is estimated, or if it differs from pixel to pixel; "standard"
     takes two more images, and "best" five, to remember groups from one round for the next.

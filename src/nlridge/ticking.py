@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from tqdm import tqdm
 
 from .arguments import Progress
+from .kernels.compile import announcing
 
 
 @contextmanager
@@ -20,9 +21,13 @@ def ticking(progress: Progress, total: int, unit: str) -> Iterator[Callable[[], 
             progress(done, total)
 
     if progress is True:
-        with tqdm(total=total, desc="denoising", unit=unit, leave=False) as bar:
+        with (
+            tqdm(total=total, desc="denoising", unit=unit, leave=False) as bar,
+            announcing(lambda: bar.set_description_str("compiling for this CPU, once")),
+        ):
 
             def advance() -> None:
+                bar.set_description_str("denoising", refresh=False)
                 bar.update()
 
             yield advance
