@@ -5,8 +5,8 @@ import math
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -153,11 +153,12 @@ def _denoise_tiled(options: Namespace) -> int:
 
 
 class _Report:
-    """The page of `--report`, if it is asked for: saved in the end, also after Ctrl-C."""
+    """The page of `--report`, if it is asked for: written file by file, and whole also after Ctrl-C."""
 
     def __init__(self, options: Namespace) -> None:
         self.options = options
-        self.entries: list[Any] = []
+        self.page = ExitStack()
+        self.write: Callable[[Any], None] | None = None
         path = options.report
         if path and Path(path).exists() and not options.overwrite:
             raise FileExistsError(f"{path} exists; use --overwrite or another name for the report")
@@ -165,24 +166,25 @@ class _Report:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
 
     def add(self, source: Path, target: Path, cleaned: Cleaned, failures: list[str]) -> None:
-        if self.options.report:
-            from .report import entry
+        if not self.options.report:
+            return
+        from .report import entry, writing
 
-            try:
-                self.entries.append(entry(source, target, cleaned, self.options))
-            except _FAILURES as error:
-                failures.append(f"report: {_sentence(source, error)}")
+        try:
+            found = entry(source, target, cleaned, self.options)
+            if self.write is None:  # not before there is something to show
+                self.write = self.page.enter_context(writing(Path(self.options.report)))
+            self.write(found)
+        except _FAILURES as error:
+            failures.append(f"report: {_sentence(source, error)}")
 
     def __enter__(self) -> "_Report":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.entries:
-            from .report import save
-
-            save(Path(self.options.report), self.entries)
-            if not (self.options.quiet or self.options.json):
-                print(printable(f"report: {self.options.report}"))
+        self.page.close()  # as if nothing had happened: what is in it is done
+        if self.write is not None and not (self.options.quiet or self.options.json):
+            print(printable(f"report: {self.options.report}"))
 
 
 def noise(options: Namespace) -> int:

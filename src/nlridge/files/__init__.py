@@ -86,6 +86,8 @@ class Picture:
     """How it is to be turned when it is looked at: an orientation of EXIF, 1 to 8."""
     negative: bool = False
     """Whether 0 is white."""
+    channels: list[str] = field(default_factory=list)
+    """Names of the channels, if the file has any."""
     origin: Any = None
     """What else the format needs to write it again."""
     notes: list[str] = field(default_factory=list)
