@@ -8,6 +8,8 @@ import numpy as np
 
 from nlridge.families import bayes, bm3d, ridge, squared_norm
 
+from .progress import shown
+
 SIGMA = 25.0
 WINDOW = 25
 
@@ -82,7 +84,7 @@ def biases(
     clean = _patches(image, corners, patch)
     known = _nearest(clean, m)
     found = []
-    for _ in range(draws):
+    for _ in shown(range(draws), family):
         noisy = _patches(image + rng.normal(0, SIGMA, image.shape), corners, patch)
         places = _nearest(noisy, m) if choose_noisy else known
         X, Y = (np.take_along_axis(p, places[..., None], axis=1).mT for p in (clean, noisy))

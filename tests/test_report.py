@@ -293,7 +293,7 @@ def test_nothing_but_its_own_script_and_style_is_allowed(folder):
 
 
 def test_a_large_page_is_small_enough(tmp_path):
-    clean = np.kron(data.astronaut().astype(float), np.ones((2, 2, 1)))
+    clean = np.kron(data.astronaut()[:440, :440].astype(float), np.ones((2, 2, 1)))
     noisy = np.clip(clean + np.random.default_rng(0).normal(0, 25, clean.shape), 0, 255)
     Image.fromarray(noisy.astype(np.uint8)).save(tmp_path / "a.png")
     words = ["denoise", str(tmp_path / "a.png"), "--sigma", "25", "--method", "fast", "--quiet"]
@@ -304,7 +304,7 @@ def test_a_large_page_is_small_enough(tmp_path):
         np.asarray(Image.open(io.BytesIO(base64.b64decode(part.split('"')[0])))).astype(float)
         for part in page.split("base64,")[1:4]
     )
-    middle = np.s_[94:930, 94:930]
+    middle = np.s_[22:858, 22:858]
     written = np.asarray(Image.open(tmp_path / "a_denoised.png"))[middle]
     noisy = noisy.astype(np.uint8)[middle]
     np.testing.assert_array_equal(after, written)  # the result is shown as it is
