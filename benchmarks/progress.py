@@ -3,6 +3,6 @@
 from tqdm import tqdm
 
 
-def shown(things, what, total=None):
+def shown(things, what):
     """The things one by one, with a bar on the terminal while they are worked on."""
-    return tqdm(things, desc=what, total=total, leave=False, disable=None)
+    return tqdm(things, desc=what, leave=False, disable=None)

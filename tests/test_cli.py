@@ -226,7 +226,7 @@ def noisy(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.webp", "a.tif", "a.npy", "a.fits"])
+@pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.tif", "a.fits"])
 def test_denoise_in_a_fresh_process(noisy, name, tmp_path):
     done = nlridge("denoise", noisy / name, "-o", tmp_path / name, "--method", "fast", "--json")
     assert done.stderr in ("", "compiling for this CPU, once ...\n")
@@ -246,7 +246,7 @@ def test_noise_in_a_fresh_process(noisy):
     assert done.stdout.count(": Gaussian noise with a standard deviation of ") == 6
 
 
-@pytest.mark.parametrize("name", ["a.png", "a.tif", "a.npy", "a.fits"])
+@pytest.mark.parametrize("name", ["a.webp", "a.npy", "a.fits"])
 def test_compare_in_a_fresh_process(noisy, name):
     done = nlridge("compare", noisy / name, noisy / name)
     assert (done.returncode, done.stderr) == (0, "")
@@ -315,8 +315,10 @@ HOSTILE = b"\x1b[31mred\nline \xff \xe2\x82\xac.png"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names of files are always text")
-@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
-@pytest.mark.parametrize("command", ["denoise", "noise", "demo", "compare"])
+@pytest.mark.parametrize(
+    ("command", "encoding"),
+    [("denoise", "ascii"), ("noise", "utf-8"), ("noise", "ascii"), ("demo", "ascii"), ("compare", "utf-8")],
+)  # fmt: skip
 def test_names_that_cannot_be_printed_are_escaped(noisy, tmp_path, command, encoding):
     place = os.path.join(os.fsencode(tmp_path), HOSTILE)
     broken = os.path.join(os.fsencode(tmp_path), b"a" + HOSTILE)

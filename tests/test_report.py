@@ -355,8 +355,10 @@ def test_the_page_is_whole_after_an_interruption(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has another shell, and other names")
-@pytest.mark.parametrize("name", ["-a.npy", "--sigma.npy", "it's\n\x1b[1m \udcff.npy", "a b$HOME.npy"])  # fmt: skip
-@pytest.mark.parametrize("output", [None, "-out"])
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [("-a.npy", None), ("--sigma.npy", "-out"), ("it's\n\x1b[1m \udcff.npy", None), ("a b$HOME.npy", "-out")],
+)  # fmt: skip
 def test_what_is_said_to_repeat_it_repeats_it(tmp_path, monkeypatch, name, output):
     monkeypatch.chdir(tmp_path)
     np.save(Path(name), np.random.default_rng(0).normal(0, 9, (48, 48)))
