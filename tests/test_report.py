@@ -322,7 +322,7 @@ def test_the_page_is_written_file_by_file(tmp_path, monkeypatch):
     sizes = []
 
     def watched(*arguments, **options):
-        parts = list((tmp_path / "page").glob(".r.html.*.part"))
+        parts = list((tmp_path / "page").glob(".*.part"))
         sizes.append(parts[0].stat().st_size if parts else 0)
         return clean_file(*arguments, **options)
 

@@ -92,8 +92,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     except MemoryError:
         complain("the image does not fit into memory")
         return 1
-    except KeyboardInterrupt:
-        complain("interrupted")
+    except KeyboardInterrupt as error:  # which says how far it got, where that matters
+        complain(str(error) or "interrupted")
         return 130
 
 

@@ -168,12 +168,12 @@ class _Report:
     def add(self, source: Path, target: Path, cleaned: Cleaned, failures: list[str]) -> None:
         if not self.options.report:
             return
-        from .report import entry, writing
+        from .report import entry, page_at
 
         try:
             found = entry(source, target, cleaned, self.options)
             if self.write is None:  # not before there is something to show
-                self.write = self.page.enter_context(writing(Path(self.options.report)))
+                self.write = self.page.enter_context(page_at(Path(self.options.report)))
             self.write(found)
         except _FAILURES as error:
             failures.append(f"report: {_sentence(source, error)}")

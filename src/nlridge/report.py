@@ -115,7 +115,7 @@ def entry(source: Path, target: Path, cleaned: Cleaned, options: Namespace) -> E
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[Callable[[Entry], None]]:
+def page_at(path: Path) -> Iterator[Callable[[Entry], None]]:
     """Write the page file by file, so that no more than one of them is in memory: a function that adds one."""
     head, tail = _page()
     path.parent.mkdir(parents=True, exist_ok=True)
