@@ -169,6 +169,7 @@ print(nlridge.denoise(np.zeros((20, 20)), 1).shape)
     done = run(["-c", program])
     assert done.stdout == "(20, 20)\n"
     assert done.stderr.count("RuntimeWarning: nlridge found no folder") == 1
+    assert done.stderr.count("nlridge is compiling for this CPU") == 1
 
 
 @pytest.mark.parametrize("features", ["without AVX-512", "as it is"])
