@@ -3,18 +3,20 @@
 # make bench   the paper's tables and figures, and speed (DATA=folder of test images)
 # make faults  kill a run, and fill the disk, at every operation on files
 # make docs    the documentation, in site/
+# make fuzz    hostile input for SECONDS=60 seconds
 # make lint    format, lint and types only; make format mends what can be mended
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+SECONDS ?= 60
 
 # Compiled kernels are kept by the sources they come from, so that no stale one is ever run.
 SOURCES := $(shell cat $$(find src -name '*.py' | sort) | cksum | cut -d' ' -f1)
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/kernels-$(SOURCES)
 
-.PHONY: demo test lint format bench faults docs clean
+.PHONY: demo test lint format bench faults docs fuzz clean
 
 demo: $(VENV)/demo
 	@$(BIN)/nlridge demo $(if $(IMAGE),"$(IMAGE)") $(if $(SIGMA),--sigma $(SIGMA)) $(ARGS)
@@ -41,6 +43,10 @@ faults: $(VENV)/test
 
 docs: $(VENV)/docs
 	@$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs site && echo site/index.html
+
+fuzz: export OMP_NUM_THREADS := 1
+fuzz: $(VENV)/test
+	@$(BIN)/python -m fuzz --seconds $(SECONDS) $(ARGS)
 
 # An environment for each purpose in one place: its stamp is renewed when the requirements change.
 $(VENV)/%: pyproject.toml

@@ -8,6 +8,7 @@ import numpy as np
 import nlridge
 
 from .images import image_sets, psnr, with_noise
+from .progress import shown
 
 
 def add_arguments(parser):
@@ -31,7 +32,7 @@ def run(options):
         call(images[0][1][:64, :64].astype(np.float32), 25.0)
     for sigma in options.colour_sigma:
         seconds, quality = ({name: [] for name in methods} for _ in range(2))
-        for seed, image in images:
+        for seed, image in shown(images, f"sigma {sigma:g}"):
             noisy = with_noise(image, sigma, seed)
             for name, call in methods.items():
                 start = time.perf_counter()

@@ -9,6 +9,7 @@ import time
 import numpy as np
 
 from .images import image_sets, psnr, with_noise
+from .progress import shown
 from .published import SET12
 from .speed import images_of_512, methods
 
@@ -35,7 +36,10 @@ def run(options):
     (images,) = sets.values()
     quality = {
         name: np.mean(
-            [psnr(call(with_noise(image, sigma, i), sigma), image) for i, _, image in images]
+            [
+                psnr(call(with_noise(image, sigma, i), sigma), image)
+                for i, _, image in shown(images, name)
+            ]
         )
         for name, call in calls.items()
     }
@@ -52,8 +56,8 @@ def _seconds(calls, image, sigma):
     found = dict.fromkeys(calls, np.inf)
     for call in calls.values():
         call(noisy[:64, :64], sigma)
-    for _ in range(3):
-        for name, call in calls.items():
+    for turn in range(3):
+        for name, call in shown(calls.items(), f"seconds, turn {turn + 1} of 3"):
             start = time.perf_counter()
             call(noisy, sigma)
             found[name] = min(found[name], time.perf_counter() - start)

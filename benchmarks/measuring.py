@@ -17,6 +17,7 @@ import nlridge
 
 from .images import psnr, with_noise
 from .methods import denoiser
+from .progress import shown
 
 
 class Row(NamedTuple):
@@ -52,8 +53,9 @@ def measured(options, methods, sigmas, sets):
     options.results.mkdir(parents=True, exist_ok=True)
     path = options.results / "images.csv"
     kept, sources = _read(path), _digest()
+    jobs = list(_jobs(sources, sets, sigmas, options.seeds))
     with path.open("a", newline="", encoding="utf-8") as file:
-        for key, seed, image in _jobs(sources, sets, sigmas, options.seeds):
+        for key, seed, image in shown(jobs, f"{len(methods)} methods on images"):
             noisy = None
             for method in methods:
                 row = kept.get((*key, method))

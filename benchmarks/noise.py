@@ -7,6 +7,7 @@ import numpy as np
 import nlridge
 
 from .images import image_sets, psnr, with_noise
+from .progress import shown
 
 PEAKS = (5, 20, 100)
 
@@ -32,7 +33,7 @@ def _sigma(name, images, levels):
     )
     for sigma in (0, 1, *levels):
         ours, theirs, kinds, seconds = [], [], [], 0.0
-        for seed, _, image in images:
+        for seed, _, image in shown(images, f"sigma {sigma:g}"):
             noisy = with_noise(image, sigma, seed) if sigma else image.astype(np.float32)
             start = time.perf_counter()
             ours.append(nlridge.estimate_sigma(noisy) - sigma)
@@ -53,7 +54,7 @@ def _poisson(name, images):
     )
     for peak in PEAKS:
         found = []
-        for seed, _, image in images:
+        for seed, _, image in shown(images, f"peak {peak}"):
             gain = 255 / peak
             noisy = gain * np.random.default_rng(seed).poisson(image / gain)
             found.append(
@@ -72,10 +73,13 @@ def _poisson(name, images):
 
 
 def _missing_and_clean(name, images):
-    untouched = [psnr(nlridge.denoise(image.astype(np.float32)), image) for _, _, image in images]
+    untouched = [
+        psnr(nlridge.denoise(image.astype(np.float32)), image)
+        for _, _, image in shown(images, "clean images")
+    ]
     print(f"\nclean images, {name}: least PSNR to the input {min(untouched):.1f} dB")
     cost = []
-    for seed, _, image in images:
+    for seed, _, image in shown(images, "missing pixels"):
         noisy = with_noise(image, 25, seed)
         there = np.random.default_rng(99).random(image.shape) >= 0.05
         whole = nlridge.denoise(noisy, 25, data_range=255)
@@ -92,7 +96,7 @@ def _map(name, images):
     )
     for method in nlridge.method_names():
         found = []
-        for seed, _, image in images:
+        for seed, _, image in shown(images, method):
             sigma = np.where(np.arange(image.shape[1]) < image.shape[1] // 2, 10.0, 40.0)
             sigma = np.broadcast_to(sigma, image.shape)
             noisy = with_noise(image, sigma, seed)
@@ -117,7 +121,7 @@ def _estimated_psnr(name, images):
     for sigma in (15, 25):
         for kind, given in (("known", sigma), ("found out", None)):
             errors, scores = [], []
-            for seed, _, image in images:
+            for seed, _, image in shown(images, f"sigma {sigma}, {kind}"):
                 noisy = with_noise(image, sigma, seed)
                 found = nlridge.estimate_psnr(noisy, given, peak=255)
                 truth = 10 * np.log10(255**2 / np.mean((found.denoised.image - image) ** 2.0))

@@ -11,6 +11,7 @@ import nlridge
 
 from .images import image_sets, psnr, with_noise
 from .methods import denoiser, installed_others
+from .progress import shown
 
 _ONE_WORKER = "standard, 1 worker"
 
@@ -30,8 +31,9 @@ def run(options):
         seconds, quality = {name: [] for name in calls}, {name: [] for name in calls}
         for seed, image in images:
             noisy = with_noise(image, sigma, seed)
-            for _ in range(options.repeat):
-                for name, call in calls.items():
+            for turn in range(options.repeat):
+                what = f"sigma {sigma:g}, turn {turn + 1} of {options.repeat}"
+                for name, call in shown(calls.items(), what):
                     start = time.perf_counter()
                     clean = call(noisy, sigma)
                     seconds[name].append(time.perf_counter() - start)

@@ -9,6 +9,8 @@ import numpy as np
 from nlridge.families import GroupNoise, bayes, bm3d, ridge
 from nlridge.families.family import squared_norm
 
+from .progress import shown
+
 SIGMA = 25.0
 NOISE = GroupNoise(SIGMA**2)
 WINDOW = 25
@@ -84,7 +86,7 @@ def biases(
     clean = _patches(image, corners, patch)
     known = _nearest(clean, m)
     found = []
-    for _ in range(draws):
+    for _ in shown(range(draws), family):
         noisy = _patches(image + rng.normal(0, SIGMA, image.shape), corners, patch)
         places = _nearest(noisy, m) if choose_noisy else known
         X, Y = (np.take_along_axis(p, places[..., None], axis=1).mT for p in (clean, noisy))

@@ -1,5 +1,6 @@
 """The program of the benchmarks: what it measured it does not measure again, and it says what is missing."""
 
+import sys
 from argparse import Namespace
 
 import numpy as np
@@ -73,3 +74,14 @@ def test_what_is_published_is_what_the_paper_prints():
     assert TABLE_2["bm3d"]["bsd68"] == {15: 31.07, 25: 28.57}
     assert "urban100" not in TABLE_2["DIP"]
     assert (BARBARA["noisy"], BARBARA["nl-ridge"]) == (22.09, 32.06)
+
+
+def test_a_measurement_says_how_far_it_is(options, sets, monkeypatch, capsys):
+    monkeypatch.setattr(measuring, "_measure", lambda *_: (30.0, 0.5, 7.0))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    rows = list(measuring.measured(options, ["noisy", "fast"], [15, 25], sets))
+    assert len(rows) == 16
+    said = capsys.readouterr()
+    assert "2 methods on images:" in said.err
+    assert "/8 [" in said.err
+    assert said.out == ""

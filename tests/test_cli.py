@@ -136,9 +136,10 @@ def test_the_methods_of_the_command_line_are_the_recipes():
     assert method_names() == _METHODS == tuple(_PURPOSES)
 
 
-def test_methods_are_measured(capsys):
-    assert main(["methods"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_methods_are_measured():
+    done = nlridge("methods")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
     found = {line.split()[0]: float(line.split()[1]) for line in lines[1:7]}
     assert list(found) == ["fast", "standard", "best", "nl-ridge", "nl-bayes", "bm3d"]
     assert found["fast"] > found["nl-ridge"] > found["best"] > 0
@@ -168,6 +169,7 @@ print(nlridge.denoise(np.zeros((20, 20)), 1).shape)
     done = run(["-c", program])
     assert done.stdout == "(20, 20)\n"
     assert done.stderr.count("RuntimeWarning: nlridge found no folder") == 1
+    assert done.stderr.count("nlridge is compiling for this CPU") == 1
 
 
 @pytest.mark.parametrize("features", ["without AVX-512", "as it is"])
@@ -201,3 +203,148 @@ print(LANES, [float(nlridge.denoise(noisy, 10, method=m, data_range=255)[20, 30]
     noisy = 100 + 50 * np.sin(x / 3) + np.random.default_rng(0).normal(0, 10, x.shape)
     here = [float(denoise(noisy, 10, method=m, data_range=255)[20, 30]) for m in method_names()]
     np.testing.assert_allclose(np.fromstring(values.strip(" []\n"), sep=","), here, atol=0.01)
+
+
+# In a process of its own, where nothing is imported yet that a command forgot to import.
+
+
+def nlridge(*words, **options):
+    command = [sys.executable, "-m", "nlridge", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory):
+    """A noisy image in each format."""
+    folder = tmp_path_factory.mktemp("noisy")
+    pixels = np.random.default_rng(0).normal(120, 15, (40, 48)).clip(0, 255).astype(np.uint8)
+    for name in ("a.png", "a.jpg", "a.webp", "a.tif"):
+        Image.fromarray(pixels).save(folder / name)
+    np.save(folder / "a.npy", pixels)
+    cards = ["SIMPLE  = T", "BITPIX  = 8", "NAXIS   = 2", "NAXIS1  = 48", "NAXIS2  = 40", "END"]
+    header = "".join(card.ljust(80) for card in cards).ljust(2880)
+    (folder / "a.fits").write_bytes(header.encode() + pixels.tobytes().ljust(2880, b"\0"))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.tif", "a.fits"])
+def test_denoise_in_a_fresh_process(noisy, name, tmp_path):
+    done = nlridge("denoise", noisy / name, "-o", tmp_path / name, "--method", "fast", "--json")
+    assert done.stderr in ("", "compiling for this CPU, once ...\n")
+    assert done.returncode == 0
+    assert (tmp_path / name).stat().st_size > 100
+
+
+def test_denoise_tile_by_tile_in_a_fresh_process(noisy, tmp_path):
+    done = nlridge("denoise", noisy / "a.npy", "-o", tmp_path / "a.npy", "--tile", "64", "--quiet")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert np.load(tmp_path / "a.npy").std() < 5
+
+
+def test_noise_in_a_fresh_process(noisy):
+    done = nlridge("noise", noisy)
+    assert done.returncode == 0
+    assert done.stdout.count(": Gaussian noise with a standard deviation of ") == 6
+
+
+@pytest.mark.parametrize("name", ["a.webp", "a.npy", "a.fits"])
+def test_compare_in_a_fresh_process(noisy, name):
+    done = nlridge("compare", noisy / name, noisy / name)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "PSNR                inf dB" in done.stdout
+
+
+def test_demo_in_a_fresh_process(noisy, tmp_path):
+    for words in ([], [noisy / "a.fits", "--sigma", "15"]):
+        done = nlridge("demo", *words, "--method", "fast", "--output", tmp_path / "demo.png")
+        assert done.returncode == 0
+        assert "side by side: " in done.stdout
+
+
+def test_report_in_a_fresh_process(noisy, tmp_path):
+    words = ["--method", "fast", "--quiet", "--report", tmp_path / "r.html"]
+    done = nlridge("denoise", noisy / "a.fits", "-o", tmp_path / "a.fits", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "a.fits" in (tmp_path / "r.html").read_text("utf-8")
+
+
+# Words that are not known.
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["denoize", "a.png"], "invalid choice: 'denoize'; did you mean denoise? (choose from"),
+        (["denoise", "a.png", "--sgma", "10"], "--sgma 10; did you mean --sigma?"),
+        (["denoise", "a.png", "--sgma=10"], "--sgma=10; did you mean --sigma?"),
+        (["denoise", "a.png", "--method", "standrad"], "'standrad'; did you mean standard?"),
+        (["compare", "a.png", "b.png", "--peek", "1"], "did you mean --peak?"),
+        (["completion", "bahs"], "did you mean bash?"),
+    ],
+)
+def test_a_misspelt_word_is_answered_with_the_word_that_was_meant(capsys, words, hint):
+    with pytest.raises(SystemExit) as error:
+        main(words)
+    assert error.value.code == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_a_word_like_no_other_is_refused_without_a_guess(capsys):
+    with pytest.raises(SystemExit):
+        main(["denoise", "a.png", "--zzz\x1b[31m", ""])
+    said = capsys.readouterr().err
+    assert "unrecognized arguments: --zzz\\x1b[31m" in said
+    assert "did you mean" not in said
+
+
+# Where the output goes.
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes are those of POSIX")
+@pytest.mark.parametrize("words", [["completion", "bash"], ["--help"], ["--version"], ["noise", "a.png"]])  # fmt: skip
+def test_a_reader_that_has_seen_enough_is_no_error(noisy, words):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "nlridge", *words]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, cwd=noisy)
+    os.close(writing)
+    assert done.returncode in (0, 141)  # argparse does not care whether its help is read
+    assert done.stderr == ""
+
+
+HOSTILE = b"\x1b[31mred\nline \xff \xe2\x82\xac.png"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names of files are always text")
+@pytest.mark.parametrize(
+    ("command", "encoding"),
+    [("denoise", "ascii"), ("noise", "utf-8"), ("noise", "ascii"), ("demo", "ascii"), ("compare", "utf-8")],
+)  # fmt: skip
+def test_names_that_cannot_be_printed_are_escaped(noisy, tmp_path, command, encoding):
+    place = os.path.join(os.fsencode(tmp_path), HOSTILE)
+    broken = os.path.join(os.fsencode(tmp_path), b"a" + HOSTILE)
+    with open(place, "wb") as file, open(broken, "wb") as other:
+        file.write((noisy / "a.png").read_bytes())
+        other.write(b"no image")
+    words = {
+        "denoise": [place, broken, noisy / "a.tif", "-o", tmp_path / "out", "--report", tmp_path / "r.html"],
+        "noise": [place, broken, noisy / "a.tif"],
+        "demo": [place, "--output", tmp_path / "demo\x1b.png"],
+        "compare": [broken, place],
+    }[command]  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "nlridge", command, *words],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": f"{encoding}:strict"},
+    )
+    said = done.stdout + done.stderr
+    assert b"Traceback" not in said
+    assert b"\x1b" not in said
+    assert rb"\x1b[31mred\nline \udcff " in said
+    if command in ("denoise", "noise"):  # the others are done all the same
+        assert done.returncode == 1
+        assert b"a.tif" in done.stdout
+        assert done.stderr.count(b"nlridge: ") == 1
+    if command == "denoise":
+        assert sorted(os.listdir(os.fsencode(tmp_path / "out"))) == [HOSTILE, b"a.tif"]
+        assert b"\x1b" not in (tmp_path / "r.html").read_bytes()

@@ -24,6 +24,7 @@ def test_data_flows_one_way():
     """Kernels know no patches, patches no families, families no engine, and nothing the front end."""
     order = [
         "arrays",
+        "conversion",
         "kernels",
         "patches",
         "families",
@@ -49,6 +50,7 @@ def test_data_flows_one_way():
         "batch",
         "tiled",
         "metrics",
+        "printing",
         "report",
         "demo",
         "commands",
@@ -98,3 +100,19 @@ def test_the_map_of_the_theory_names_what_exists():
         if name != "py":
             package = "nlridge.algorithm" if home == "framework" else "nlridge.families"
             assert callable(getattr(import_module(f"{package}.{home}"), name))
+
+
+def test_every_make_target_is_run_in_a_fresh_clone():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (targets,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    run = re.findall(r"^in_clone \w+ (\w+)", script, re.MULTILINE)
+    assert "test: lint" in makefile
+    assert {*run, "lint"} == set(targets.split())
+
+
+def test_the_environments_of_make_have_one_version_of_pytorch():
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    for extra in ("docs", "bench"):
+        assert '"torch==2.13.0"' in re.search(rf"^{extra} = .*$", project, re.MULTILINE)[0]
+    assert "nlridge[dask,docs]" in re.search(r"^test = .*$", project, re.MULTILINE)[0]

@@ -15,8 +15,9 @@ import tifffile
 from astropy.io import fits
 from PIL import Image, ImageCms
 
+from nlridge import to_dtype
 from nlridge.cli import main
-from nlridge.files import Layer, Picture, read, stored_as, write
+from nlridge.files import Layer, Picture, read, write
 
 PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 SHAPE = 40, 56
@@ -32,7 +33,7 @@ def noisy(*, channels=None, dtype=np.uint8, frames=(), seed=0):
     values = clean + rng.normal(0, 0.05, shape)
     dtype = np.dtype(dtype)
     top = np.iinfo(dtype).max if dtype.kind in "ui" else 1.0
-    return stored_as(values * float(top), dtype)
+    return to_dtype(values * float(top), dtype)
 
 
 def exif(orientation=1):
@@ -598,7 +599,7 @@ def test_values_are_rounded_and_clipped_never_wrapped(dtype):
     limits = np.iinfo(dtype)
     values = np.array([float(limits.min) - 1e3, -0.4, 1.5, 2.5001, float(limits.max) * 1.1])
     np.testing.assert_array_equal(
-        stored_as(values, np.dtype(dtype)), np.array([limits.min, 0, 2, 3, limits.max], dtype)
+        to_dtype(values, np.dtype(dtype)), np.array([limits.min, 0, 2, 3, limits.max], dtype)
     )
 
 

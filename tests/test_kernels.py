@@ -1,5 +1,9 @@
 """The building blocks against NumPy: small matrices, matching, groups."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import oracle
 import pytest
@@ -8,6 +12,7 @@ from nlridge.kernels import linalg
 from nlridge.kernels.compile import kernel
 from nlridge.kernels.simd import LANES
 from nlridge.patches import groups, matching
+from nlridge.ticking import ticking
 
 
 def padded(size):
@@ -179,3 +184,114 @@ def test_gather_and_aggregate(patch, planes):
             block = corner_of_all[max(0, y - patch + 1) : y + 1, max(0, x - patch + 1) : x + 1]
             everywhere[y, x] = block.sum()
     np.testing.assert_allclose(normalised, total[:, :60, :60] / everywhere, rtol=1e-4, atol=1e-6)
+
+
+# What is kept on disk.
+
+TINY = """
+from nlridge.kernels.compile import announcing, kernel
+
+@kernel
+def twice(x):
+    return 2 * x
+
+with announcing(lambda: print("compiled", end=" ")):
+    print(twice(21.0))
+"""
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """Runs a program with a small kernel, in a process of its own; and the folder of its cache."""
+    folder = tmp_path_factory.mktemp("tiny")
+    program = folder / "tiny.py"
+    program.write_text(TINY)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
+
+    def run():
+        command = [sys.executable, program]
+        return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+    assert run().stdout == "compiled 42.0\n"
+    assert run().stdout == "42.0\n"
+    return run, folder / "cache"
+
+
+@pytest.mark.parametrize(
+    ("kind", "damage"),
+    [("nbi", "cut short"), ("nbi", "garbage"), ("nbc", "empty"), ("nbc", "one bit")],
+)
+def test_a_damaged_file_of_the_cache_is_compiled_again(tiny, kind, damage):
+    run, cache = tiny
+    (file,) = cache.rglob(f"*.{kind}")
+    data = file.read_bytes()
+    middle = len(data) // 2
+    damaged = {
+        "empty": b"",
+        "cut short": data[:middle],
+        "one bit": data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :],
+        "garbage": b"\x93garbage" * 500,
+    }[damage]
+    file.write_bytes(damaged)
+    again = run()
+    assert (again.stdout, again.stderr) == ("compiled 42.0\n", "")
+    assert run().stdout == "42.0\n"  # and it is kept
+
+
+def test_a_cache_that_cannot_be_written_does_not_stop_the_program(tiny):
+    run, cache = tiny
+    (file,) = cache.rglob("*.nbi")
+    file.unlink()
+    file.mkdir()
+    done = run()
+    file.rmdir()
+    assert done.stdout == "compiled 42.0\n"
+    assert "RuntimeWarning: nlridge found no folder for its compiled kernels" in done.stderr
+
+
+SAID = "nlridge is compiling for this CPU, which takes a few seconds, once"
+
+
+def test_a_library_that_compiles_logs_it_once(tmp_path):
+    """Also where warnings are errors; what others compile is none of our business."""
+    program = tmp_path / "program.py"
+    program.write_text("""
+import numba
+from nlridge.kernels.compile import kernel
+
+@numba.njit
+def thrice(x):
+    return 3 * x
+
+@kernel
+def twice(x):
+    return 2 * x
+
+thrice(1)
+print("theirs", flush=True)
+twice(1.0), twice(1)
+print("ours", flush=True)
+""")
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-W", "error", program]
+    first, second = (
+        subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        for _ in range(2)
+    )
+    assert first.stdout == f"theirs\n{SAID}\nours\n"
+    assert second.stdout == "theirs\nours\n"
+
+
+def test_a_progress_bar_says_that_it_compiles(capsys):
+    with ticking(True, 2, "block") as tick:
+
+        @kernel
+        def twice(x):
+            return 2 * x
+
+        twice(1.0)
+        assert "compiling for this CPU, once" in capsys.readouterr().err
+        tick()
+    assert SAID not in capsys.readouterr().err

@@ -43,7 +43,12 @@ def test_the_archives_hold_what_they_should(archives):
     wheel, source = archives
     with zipfile.ZipFile(wheel) as opened:
         names = opened.namelist()
-    assert {"nlridge/__init__.py", "nlridge/py.typed", "nlridge/report.html"} <= set(names)
+    assert {
+        "nlridge/__init__.py",
+        "nlridge/py.typed",
+        "nlridge/page/report.html",
+        "nlridge/page/stage.js",
+    } <= set(names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"nlridge"}
     with tarfile.open(source) as opened:
         top, *_ = names = opened.getnames()

@@ -1,9 +1,14 @@
 """The report page, in a real browser: Chromium, as Debian has it."""
 
 import base64
+import hashlib
+import html
 import io
 import os
+import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +17,7 @@ import tifffile
 from PIL import Image
 from skimage import data
 
+from nlridge.batch import clean_file
 from nlridge.cli import main
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -263,3 +269,187 @@ def test_on_a_telephone_in_the_dark(folder):
         picture = screenshot(driver)
         assert np.asarray(picture)[2, 2].max() < 40
         keep("telephone", picture)
+
+
+# Its safety and its size.
+
+
+def test_nothing_but_its_own_script_and_style_is_allowed(folder):
+    page = (folder / "report.html").read_text("utf-8")
+    policy = page.split('http-equiv="Content-Security-Policy" content="')[1].split('"')[0]
+    script, style = (page.split(f"<{tag}>")[1].split(f"</{tag}>")[0] for tag in ("script", "style"))
+    digests = [
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        for text in (style, script)
+    ]
+    assert policy.split("; ") == [
+        "default-src 'none'",
+        "img-src data:",
+        f"style-src {digests[0]}",
+        f"script-src {digests[1]}",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+
+
+def test_a_large_page_is_small_enough(tmp_path):
+    clean = np.kron(data.astronaut()[:440, :440].astype(float), np.ones((2, 2, 1)))
+    noisy = np.clip(clean + np.random.default_rng(0).normal(0, 25, clean.shape), 0, 255)
+    Image.fromarray(noisy.astype(np.uint8)).save(tmp_path / "a.png")
+    words = ["denoise", str(tmp_path / "a.png"), "--sigma", "25", "--method", "fast", "--quiet"]
+    assert main([*words, "--report", str(tmp_path / "r.html")]) == 0
+    assert (tmp_path / "r.html").stat().st_size < 4e6  # 9 MB if all of it were kept
+    page = (tmp_path / "r.html").read_text("utf-8")
+    before, after, removed = (
+        np.asarray(Image.open(io.BytesIO(base64.b64decode(part.split('"')[0])))).astype(float)
+        for part in page.split("base64,")[1:4]
+    )
+    middle = np.s_[22:858, 22:858]
+    written = np.asarray(Image.open(tmp_path / "a_denoised.png"))[middle]
+    noisy = noisy.astype(np.uint8)[middle]
+    np.testing.assert_array_equal(after, written)  # the result is shown as it is
+    assert np.std(before - noisy) < 25 / 8  # and the rest as well as its noise deserves
+    truth = noisy - written.astype(float)
+    level = np.std(truth)
+    error = (removed - 127.5) * 8 * level / 255 - truth
+    assert np.median(np.abs(error)) < level / 4
+
+
+def test_the_page_is_written_file_by_file(tmp_path, monkeypatch):
+    """What is in the page is on the disk before the next file is read."""
+    for k in range(3):
+        np.save(tmp_path / f"{k}.npy", np.random.default_rng(k).normal(0, 9, (64, 64)))
+    sizes = []
+
+    def watched(*arguments, **options):
+        parts = list((tmp_path / "page").glob(".*.part"))
+        sizes.append(parts[0].stat().st_size if parts else 0)
+        return clean_file(*arguments, **options)
+
+    monkeypatch.setattr("nlridge.commands.clean_file", watched)
+    words = ["denoise", str(tmp_path), "--sigma", "9", "--method", "fast", "--quiet"]
+    assert main([*words, "--report", str(tmp_path / "page" / "r.html")]) == 0
+    assert sizes[0] == 0
+    assert 5000 < sizes[1] < sizes[2]
+    assert [file.name for file in (tmp_path / "page").iterdir()] == ["r.html"]
+
+
+def test_the_page_is_whole_after_an_interruption(tmp_path, monkeypatch):
+    for k in range(3):
+        np.save(tmp_path / f"{k}.npy", np.random.default_rng(k).normal(0, 9, (64, 64)))
+
+    def interrupted(source, *arguments, **options):
+        if source.name == "2.npy":
+            raise KeyboardInterrupt
+        return clean_file(source, *arguments, **options)
+
+    monkeypatch.setattr("nlridge.commands.clean_file", interrupted)
+    words = ["denoise", str(tmp_path), "--sigma", "9", "--method", "fast", "--quiet"]
+    assert main([*words, "--report", str(tmp_path / "r.html")]) == 130
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert page.count("<article") == 2
+    assert page.endswith("</html>\n")
+
+
+# What is repeated.
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has another shell, and other names")
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [("-a.npy", None), ("--sigma.npy", "-out"), ("it's\n\x1b[1m \udcff.npy", None), ("a b$HOME.npy", "-out")],
+)  # fmt: skip
+def test_what_is_said_to_repeat_it_repeats_it(tmp_path, monkeypatch, name, output):
+    monkeypatch.chdir(tmp_path)
+    np.save(Path(name), np.random.default_rng(0).normal(0, 9, (48, 48)))
+    where = [] if output is None else [f"--output={output}"]
+    words = ["denoise", "--method", "fast", "--sigma", "9", "--quiet", "--report", "r.html"]
+    assert main([*words, *where, "--", name]) == 0
+    page = Path("r.html").read_text("utf-8")
+    command = html.unescape(page.split("<code>")[1].split("</code>")[0])
+    (result,) = (file for file in tmp_path.rglob("*.npy") if file != tmp_path / name)
+    before = result.read_bytes()
+    result.unlink()
+    program = f'nlridge() {{ "{sys.executable}" -m nlridge "$@"; }}; {command}'
+    done = subprocess.run(["bash", "-c", program], capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert result.read_bytes() == before
+
+
+# Stacks and channels.
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory):
+    """A stack of 20 frames in two channels with names: frame k has the value 1000 k, and 500 more in the second."""
+    folder = tmp_path_factory.mktemp("stack")
+    rng = np.random.default_rng(0)
+    frames = rng.normal(0, 20, (20, 2, 64, 80)) + 1000 * np.arange(1, 21)[:, None, None, None]
+    frames[:, 1] += 500
+    metadata = {"axes": "TCYX", "Channel": {"Name": ["DAPI", "<b>GFP</b>"]}}
+    tifffile.imwrite(folder / "cells.ome.tif", frames.astype(np.uint16), metadata=metadata)
+    words = ["denoise", str(folder / "cells.ome.tif"), "--sigma", "20", "--method", "fast"]
+    assert main([*words, "--quiet", "--report", str(folder / "report.html")]) == 0
+    return folder
+
+
+def test_a_few_frames_and_all_channels_can_be_chosen(stack):
+    page = (stack / "report.html").read_text("utf-8")
+    choices = re.findall(r"<option>(.*?)</option>", page)
+    assert choices[:8] == [f"{k} of 20" for k in (1, 4, 6, 9, 12, 15, 17, 20)]
+    assert choices[8:] == ["DAPI", "&lt;b&gt;GFP&lt;/b&gt;"]
+    assert page.count("data:image/webp") == 8 * 2 * 3
+
+
+def test_channels_without_names_are_counted(tmp_path):
+    np.save(tmp_path / "cube.npy", np.random.default_rng(0).normal(0, 9, (9, 40, 40)))
+    words = ["denoise", str(tmp_path / "cube.npy"), "--channel-axis", "0", "--sigma", "9", "--quiet"]  # fmt: skip
+    assert main([*words, "--report", str(tmp_path / "r.html")]) == 0
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert re.findall(r"<option>(.*?)</option>", page) == [f"channel {k}" for k in (1, 3, 4, 6, 7, 9)]  # fmt: skip
+
+
+def test_a_large_stack_does_not_make_a_large_page(tmp_path):
+    frames = np.random.default_rng(0).normal(1000, 50, (8, 600, 600)).astype(np.uint16)
+    tifffile.imwrite(tmp_path / "stack.tif", frames, photometric="minisblack")
+    words = ["denoise", str(tmp_path / "stack.tif"), "--sigma", "50", "--method", "fast", "--quiet"]
+    assert main([*words, "--report", str(tmp_path / "r.html")]) == 0
+    assert "its middle, 512 × 512, is shown" in (tmp_path / "r.html").read_text("utf-8")
+    assert (tmp_path / "r.html").stat().st_size < 5e6
+
+
+@needs_browser
+def test_the_frame_and_the_channel_that_are_chosen_are_shown(stack):
+    from selenium.webdriver.support.ui import Select
+
+    with browser(1366, 900) as driver:
+        driver.get((stack / "report.html").as_uri())
+        frame, channel = (
+            Select(driver.find_element("css selector", name)) for name in (".frame", ".channel")
+        )
+        set_split(driver, 0)
+        seen = {}
+        for k in (0, 7, 3):
+            for name in ("DAPI", "<b>GFP</b>"):
+                frame.select_by_index(k)
+                channel.select_by_visible_text(name)
+                seen[k, name] = shown(driver)[INSIDE].mean()
+        keep("stack", screenshot(driver))
+        for name in ("DAPI", "<b>GFP</b>"):  # black and white are the same in all frames
+            assert seen[0, name] < 10
+            assert seen[7, name] > 245
+            assert seen[3, name] == pytest.approx(255 * 8 / 19, abs=8)
+        assert driver.get_log("browser") == []
+
+
+@needs_browser
+def test_script_and_style_that_are_not_ours_do_nothing(folder, tmp_path):
+    """As if markup had got into a name after all."""
+    page = (folder / "report.html").read_text("utf-8")
+    evil = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\"><style>body { display: none }</style>"
+    (tmp_path / "evil.html").write_text(page.replace("<h2>", f"<h2>{evil}", 1), "utf-8")
+    with browser(800, 600) as driver:
+        driver.get((tmp_path / "evil.html").as_uri())
+        assert driver.title == "nlridge: 2 images"
+        assert driver.find_element("css selector", "h1").is_displayed()
+        assert len(driver.get_log("browser")) >= 3  # each is refused

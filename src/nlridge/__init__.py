@@ -23,11 +23,13 @@ __all__ = [
     "estimate_sigma",
     "method_names",
     "recipe",
+    "to_dtype",
 ]
 
 if TYPE_CHECKING:
     from .algorithm.recipes import method_names, recipe
     from .algorithm.settings import CoarseScale, Recipe, Rounds, Step
+    from .conversion import to_dtype
     from .denoising import Denoised, denoise, denoise_with_details
     from .estimating import estimate_noise, estimate_sigma
     from .families import Estimator, Family
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 # NumPy, Numba and the kernels are imported when a name is first used.
 _HOMES = {
+    "to_dtype": ".conversion",
     "Denoised": ".denoising",
     "denoise": ".denoising",
     "denoise_with_details": ".denoising",

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .conversion import to_dtype
 from .denoising import Denoised, denoise_with_details
 from .estimating import estimate_noise
-from .files import SUFFIXES, Layer, Picture, read, stored_as, write
+from .files import SUFFIXES, Layer, Picture, read, write
 
 MARK = "_denoised"
 _SAME = {".jpeg": ".jpg", ".tiff": ".tif", ".fit": ".fits", ".fts": ".fits"}
@@ -223,7 +224,7 @@ def clean_picture(
         details = denoise_with_details(
             frame, noise=model, channel_axis=layer.channel_axis, progress=share, **options
         )
-        layers[id(layer)][index] = stored_as(details.image, layer.pixels.dtype)
+        layers[id(layer)][index] = to_dtype(details.image, layer.pixels.dtype)
         if found:  # images of the first frame are enough to look at
             nothing = np.empty(0, np.float32)
             details = replace(details, image=nothing, pilot=nothing, residual=nothing)

@@ -1,11 +1,14 @@
 """The command line: what can be said, and nothing of what is done (see `commands`), so that help comes at once."""
 
 import argparse
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module, metadata
+from typing import Any, NoReturn
 
 from . import __version__
+from .printing import complain, escape_what_cannot_be_encoded, printable
 
 _METHODS = ("fast", "standard", "best", "nl-ridge", "nl-bayes", "bm3d")
 
@@ -27,9 +30,9 @@ _DENOISE_EXAMPLES = """examples:
 """
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> "_Parser":
     """All commands and options."""
-    found = argparse.ArgumentParser(
+    found = _Parser(
         prog="nlridge",
         description="Takes the noise out of images.",
         epilog=_EXAMPLES,
@@ -37,7 +40,9 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     found.add_argument("--version", action=_Version, nargs=0, help="versions of what matters")
-    commands = found.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    found.commands = commands = found.add_subparsers(
+        dest="command", required=True, metavar="COMMAND"
+    )
     _denoise(commands)
     _noise(commands)
     _compare(commands)
@@ -50,6 +55,24 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    escape_what_cannot_be_encoded()
+    try:
+        try:
+            return _run(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the output has seen enough, as "head" does
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (
+                BrokenPipeError
+            ):  # what is left goes nowhere, or Python would complain at the end
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return 141  # as a shell reports a program that a closed pipe has ended
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     words = parser()
     options = words.parse_args(arguments)
     try:
@@ -59,18 +82,53 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(shtab.complete(words, shell=options.shell))
             return 0
         # Heavy imports only for a command that needs them.
-        run = getattr(import_module(".commands", __package__), options.command)
-        code: int = run(options)
+        code: int = import_module(".commands", __package__).run(options)
         return code
+    except BrokenPipeError:
+        raise
     except (ValueError, TypeError, OSError, ImportError) as error:
-        print(f"nlridge: {error}", file=sys.stderr)
+        complain(str(error))
         return 1
     except MemoryError:
-        print("nlridge: the image does not fit into memory", file=sys.stderr)
+        complain("the image does not fit into memory")
         return 1
     except KeyboardInterrupt as error:  # which says how far it got, where that matters
-        print(f"nlridge: {str(error) or 'interrupted'}", file=sys.stderr)
+        complain(str(error) or "interrupted")
         return 130
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that asks what was meant by a word that it does not know."""
+
+    commands: "argparse._SubParsersAction[_Parser]"
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            command = self.commands.choices[options.command]
+            known = command._option_string_actions
+            hints = (_meant(word.partition("=")[0], known) for word in unknown)
+            hint = next(filter(None, hints), "")
+            command.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        return options
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            hint = _meant(value, action.choices)
+            known = ", ".join(action.choices)
+            raise argparse.ArgumentError(
+                action, f"invalid choice: {value!r}{hint} (choose from {known})"
+            )
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, known, 1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 class _Version(argparse.Action):
@@ -86,11 +144,11 @@ class _Version(argparse.Action):
 
 
 def _add(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    commands: "argparse._SubParsersAction[_Parser]",
     name: str,
     summary: str,
     epilog: str = "",
-) -> argparse.ArgumentParser:
+) -> _Parser:
     return commands.add_parser(
         name,
         help=summary,
@@ -101,7 +159,7 @@ def _add(
     )
 
 
-def _denoise(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _denoise(commands: "argparse._SubParsersAction[_Parser]") -> None:
     found = _add(commands, "denoise", "clean image files", _DENOISE_EXAMPLES)
     found.add_argument(
         "input", nargs="+", metavar="INPUT", help="a file, a folder or a pattern such as '*.tif'"
@@ -161,7 +219,7 @@ def _denoise(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     _talk(found)
 
 
-def _noise(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _noise(commands: "argparse._SubParsersAction[_Parser]") -> None:
     found = _add(commands, "noise", "say what noise image files have")
     found.add_argument(
         "input", nargs="+", metavar="INPUT", help="a file, a folder or a pattern such as '*.tif'"
@@ -171,7 +229,7 @@ def _noise(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     found.add_argument("--json", action="store_true", help="one line of JSON a file")
 
 
-def _compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
     found = _add(commands, "compare", "say how far two image files are apart")
     found.add_argument("first", metavar="A")
     found.add_argument("second", metavar="B")
@@ -184,7 +242,7 @@ def _compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     found.add_argument("--json", action="store_true", help="one line of JSON")
 
 
-def _demo(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _demo(commands: "argparse._SubParsersAction[_Parser]") -> None:
     found = _add(
         commands, "demo", "clean a sample photograph, or one of yours, and show it side by side"
     )
@@ -203,7 +261,7 @@ def _demo(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     )
 
 
-def _method(found: argparse.ArgumentParser) -> None:
+def _method(found: _Parser) -> None:
     found.add_argument(
         "--method",
         choices=_METHODS,
@@ -212,7 +270,7 @@ def _method(found: argparse.ArgumentParser) -> None:
     )
 
 
-def _axes(found: argparse.ArgumentParser) -> None:
+def _axes(found: _Parser) -> None:
     found.add_argument(
         "--channel-axis",
         type=int,
@@ -221,7 +279,7 @@ def _axes(found: argparse.ArgumentParser) -> None:
     found.add_argument("--stack-axis", type=int, help="likewise, for a stack of images")
 
 
-def _talk(found: argparse.ArgumentParser) -> None:
+def _talk(found: _Parser) -> None:
     how = found.add_mutually_exclusive_group()
     how.add_argument("--quiet", action="store_true", help="say nothing but what went wrong")
     how.add_argument("--json", action="store_true", help="one line of JSON a file, for scripts")

@@ -5,8 +5,8 @@ import math
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ from .files.seen import upright
 from .kernels.compile import announcing
 from .metrics import difference
 from .noise import Noise
+from .printing import complain, printable
 from .tiled import Parts, clean_tiled, is_tiled, noise_in_parts, target_of
 
 _FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError)  # of a file, in one sentence
@@ -47,6 +48,13 @@ _PURPOSES = {
 }
 
 
+def run(options: Namespace) -> int:
+    """Run the command that the options name; returns its exit code."""
+    commands = {f.__name__: f for f in (denoise, noise, compare, methods, demo)}
+    with _compiling(getattr(options, "quiet", False)):
+        return commands[options.command](options)
+
+
 def denoise(options: Namespace) -> int:
     """Clean files; one that fails does not stop the others."""
     if is_tiled(options.input, options.tile, options.scheduler):
@@ -59,7 +67,7 @@ def denoise(options: Namespace) -> int:
     failures: list[str] = []
     counts = dict.fromkeys(("done", "skipped", "failed"), 0)
     try:
-        with _Report(options) as report, _bar(len(given), silent) as bar, _compiling(options.quiet):
+        with _Report(options) as report, _bar(len(given), silent) as bar:
             for k, (source, target) in enumerate(zip(given, places, strict=True)):
                 line: dict[str, Any] = {"input": str(source.path), "output": str(target)}
                 try:
@@ -81,6 +89,8 @@ def denoise(options: Namespace) -> int:
                         status, sentence = "done", f"{source.path} -> {target}: {_words(cleaned)}"
                         line |= {**_details(cleaned), "method": options.method}
                         report.add(source.path, target, cleaned, failures)
+                except BrokenPipeError:
+                    raise
                 except _FAILURES as error:
                     status, sentence = "failed", ""
                     failures.append(_sentence(source.path, error))
@@ -90,7 +100,7 @@ def denoise(options: Namespace) -> int:
                 bar.to(k + 1)
     finally:  # also after Ctrl-C
         for sentence in failures:
-            print(f"nlridge: {sentence}", file=sys.stderr)
+            complain(sentence)
     if len(given) > 1 and not silent:
         rest = "".join(f", {counts[name]} {name}" for name in ("skipped", "failed") if counts[name])
         print(f"{counts['done']} of {len(given)} files done{rest}")
@@ -113,27 +123,26 @@ def _denoise_tiled(options: Namespace) -> int:
         _say(options, {"status": "skipped", **line}, f"{source}: is done already")
         return 0
     start = time.perf_counter()
-    with _compiling(options.quiet):
-        try:
-            noise = clean_tiled(
-                source,
-                target,
-                overwrite=options.overwrite,
-                axes=axes_of(options.channel_axis, options.stack_axis),
-                noise=options.noise,
-                sigma=options.sigma,
-                method=options.method,
-                strength=options.strength,
-                workers=options.workers,
-                tile=options.tile,
-                scheduler=options.scheduler,
-                progress=sys.stderr.isatty() and not (options.quiet or options.json),
-            )
-        except _FAILURES as error:
-            sentence = _sentence(source, error)
-            _say(options, {"status": "failed", **line, "error": sentence}, "")
-            print(f"nlridge: {sentence}", file=sys.stderr)
-            return 1
+    try:
+        noise = clean_tiled(
+            source,
+            target,
+            overwrite=options.overwrite,
+            axes=axes_of(options.channel_axis, options.stack_axis),
+            noise=options.noise,
+            sigma=options.sigma,
+            method=options.method,
+            strength=options.strength,
+            workers=options.workers,
+            tile=options.tile,
+            scheduler=options.scheduler,
+            progress=sys.stderr.isatty() and not (options.quiet or options.json),
+        )
+    except _FAILURES as error:
+        sentence = _sentence(source, error)
+        _say(options, {"status": "failed", **line, "error": sentence}, "")
+        complain(sentence)
+        return 1
     seconds = time.perf_counter() - start
     details = {"noise": _as_json(noise), "seconds": round(seconds, 3), "method": options.method}
     _say(
@@ -145,11 +154,12 @@ def _denoise_tiled(options: Namespace) -> int:
 
 
 class _Report:
-    """The page of `--report`, if it is asked for: saved in the end, also after Ctrl-C."""
+    """The page of `--report`, if it is asked for: written file by file, and whole also after Ctrl-C."""
 
     def __init__(self, options: Namespace) -> None:
         self.options = options
-        self.entries: list[Any] = []
+        self.page = ExitStack()
+        self.write: Callable[[Any], None] | None = None
         path = options.report
         if path and Path(path).exists() and not options.overwrite:
             raise FileExistsError(f"{path} exists; use --overwrite or another name for the report")
@@ -157,24 +167,25 @@ class _Report:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
 
     def add(self, source: Path, target: Path, cleaned: Cleaned, failures: list[str]) -> None:
-        if self.options.report:
-            from .report import entry
+        if not self.options.report:
+            return
+        from .report import entry, page_at
 
-            try:
-                self.entries.append(entry(source, target, cleaned, self.options))
-            except _FAILURES as error:
-                failures.append(f"report: {_sentence(source, error)}")
+        try:
+            found = entry(source, target, cleaned, self.options)
+            if self.write is None:  # not before there is something to show
+                self.write = self.page.enter_context(page_at(Path(self.options.report)))
+            self.write(found)
+        except _FAILURES as error:
+            failures.append(f"report: {_sentence(source, error)}")
 
     def __enter__(self) -> "_Report":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.entries:
-            from .report import save
-
-            save(Path(self.options.report), self.entries)
-            if not (self.options.quiet or self.options.json):
-                print(f"report: {self.options.report}")
+        self.page.close()  # as if nothing had happened: what is in it is done
+        if self.write is not None and not (self.options.quiet or self.options.json):
+            print(printable(f"report: {self.options.report}"))
 
 
 def noise(options: Namespace) -> int:
@@ -189,13 +200,15 @@ def noise(options: Namespace) -> int:
                     print(json.dumps({**line, "noise": _as_json(model)}), flush=True)
                 else:
                     which = f" (frame {frame} of {frames})" if frames > 1 else ""
-                    print(f"{source.path}{which}: {model}", flush=True)
+                    print(printable(f"{source.path}{which}: {model}"), flush=True)
+        except BrokenPipeError:
+            raise
         except _FAILURES as error:
             failed = True
             if options.json:
                 line = {"input": str(source.path), "error": _sentence(source.path, error)}
                 print(json.dumps(line), flush=True)
-            print(f"nlridge: {_sentence(source.path, error)}", file=sys.stderr)
+            complain(_sentence(source.path, error))
     return 1 if failed else 0
 
 
@@ -240,9 +253,8 @@ def methods(options: Namespace) -> int:
         np.float32
     )
     print("method     megapixels/s  for", flush=True)
-    with _compiling(quiet=False):
-        for name in method_names():
-            denoise_image(noisy[:64, :64], 25.0, method=name, data_range=255)
+    for name in method_names():  # compiled before it is measured
+        denoise_image(noisy[:64, :64], 25.0, method=name, data_range=255)
     for name in method_names():
         best = math.inf
         for _ in range(3):
@@ -294,7 +306,8 @@ def _say(options: Namespace, line: dict[str, Any], sentence: str) -> None:
     if options.json:
         print(json.dumps(line), flush=True)
     elif sentence and not options.quiet:
-        tqdm.write(sentence, file=sys.stdout)
+        tqdm.write(printable(sentence), file=sys.stdout)
+        sys.stdout.flush()
 
 
 def _words(cleaned: Cleaned) -> str:
@@ -328,7 +341,7 @@ def _sentence(path: Path, error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return f"{path}: the image does not fit into memory"
     words = " ".join(str(error).split())
-    return words if str(path) in words else f"{path}: {words}"
+    return words if " ".join(str(path).split()) in words else f"{path}: {words}"
 
 
 def _planes(picture: Picture) -> Any:

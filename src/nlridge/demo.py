@@ -13,8 +13,8 @@ from . import files
 from .denoising import denoise, denoise_with_details
 from .files import Layer, read, write
 from .files.seen import upright
-from .kernels.compile import announcing
 from .packages import not_installed
+from .printing import printable
 
 Picture = npt.NDArray[Any]
 
@@ -35,8 +35,8 @@ def demonstrate(path: str | None, sigma: float | None, method: str, output: str)
         noisy = _read(path)
     channel_axis = -1 if noisy.ndim == 3 else None
 
-    with announcing(lambda: print("compiling for this CPU, once ...", file=sys.stderr, flush=True)):
-        denoise(noisy[:32, :32], sigma or 1.0, method=method, channel_axis=channel_axis)
+    # Compiled before it is measured.
+    denoise(noisy[:32, :32], sigma or 1.0, method=method, channel_axis=channel_axis)
     start = time.perf_counter()
     found = denoise_with_details(
         noisy, sigma, method=method, channel_axis=channel_axis, progress=sys.stderr.isatty()
@@ -45,7 +45,7 @@ def demonstrate(path: str | None, sigma: float | None, method: str, output: str)
     clean = found.image
 
     labels = ["noisy", f"denoised in {seconds:.2f} s"]
-    report = [f"cleaned {name}, {noisy.shape[1]} x {noisy.shape[0]} pixels"]
+    report = [f"cleaned {printable(name)}, {noisy.shape[1]} x {noisy.shape[0]} pixels"]
     report.append(f"{found.noise} ({'estimated' if sigma is None else 'given'})")
     report.append(f'method "{method}": {seconds:.2f} s')
     if truth is not None:
@@ -61,7 +61,7 @@ def demonstrate(path: str | None, sigma: float | None, method: str, output: str)
         Path(output),
         files.Picture("png", [Layer(pair, "YX" if pair.ndim == 2 else "YXC")], origin=[]),
     )
-    report.append(f"side by side: {output}")
+    report.append(f"side by side: {printable(output)}")
     return "\n".join(report)
 
 

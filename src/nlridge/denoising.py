@@ -106,15 +106,19 @@ def denoise(
     -------
     ndarray of the image's shape
         The denoised image, in the units of the input and neither rounded nor clipped: floats of the
-        input's width, float32 for integers. A Dask array, not computed yet, if `image` is one; with `out`, the
+        input's width, float32 for integers; `to_dtype` converts it back to integers. A Dask array, not computed yet, if `image` is one; with `out`, the
         new array, opened and not read.
 
     See Also
     --------
     denoise_with_details : the same, and what was found and done on the way.
+    to_dtype : the result in the type of the input, rounded and clipped.
 
     Notes
     -----
+    The first call with a method compiles it for this CPU, which takes some seconds, and keeps the result on disk for
+    later processes. The logger "nlridge" says so once in a process, or the progress bar if there is one.
+
     The time is proportional to the number of pixels. The memory taken is about five float32 images (seven
     in colour), three times that while the noise is estimated, or if it differs from pixel to pixel; "standard"
     takes two more images, and "best" five, to remember groups from one round for the next.

@@ -7,6 +7,7 @@ from typing import Protocol
 from tqdm import tqdm
 
 from .arguments import Progress
+from .kernels.compile import announcing
 
 
 class Tick(Protocol):
@@ -28,10 +29,14 @@ def ticking(progress: Progress, total: int, unit: str) -> Iterator[Tick]:
             progress(done, total)
 
     if progress is True:
-        # Parts differ in the time they take: the mean rate since the start tells more than the latest one.
-        with tqdm(total=total, desc="denoising", unit=unit, leave=False, smoothing=0) as bar:
+        with (
+            # Parts differ in the time they take: the mean rate since the start tells more than the latest one.
+            tqdm(total=total, desc="denoising", unit=unit, leave=False, smoothing=0) as bar,
+            announcing(lambda: bar.set_description_str("compiling for this CPU, once")),
+        ):
 
             def advance(count: int = 1, *, already: bool = False) -> None:
+                bar.set_description_str("denoising", refresh=False)
                 if already:
                     bar.initial += count
                     bar.n += count

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from .arguments import Layout, Progress, checked_layout, checked_tile, checked_workers
 from .batch import MARK, is_zarr_name
-from .files import stored_as
+from .conversion import to_dtype
 from .files.npy import named_axes
 from .files.tiff import axes_of_plain
 from .large.denoising import checked_out, deciding, workforce_of
@@ -63,7 +63,7 @@ def clean_tiled(
 
     with workforce_of(scheduler, checked_workers(workers), found.array) as workforce:
         return run(
-            found.array, place, plan, decide, workforce, partial(ticking, progress), stored_as
+            found.array, place, plan, decide, workforce, partial(ticking, progress), to_dtype
         ).noise
 
 

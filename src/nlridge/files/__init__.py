@@ -89,6 +89,8 @@ class Picture:
     """How it is to be turned when it is looked at: an orientation of EXIF, 1 to 8."""
     negative: bool = False
     """Whether 0 is white."""
+    channels: list[str] = field(default_factory=list)
+    """Names of the channels, if the file has any."""
     origin: Any = None
     """What else the format needs to write it again."""
     notes: list[str] = field(default_factory=list)
@@ -160,18 +162,6 @@ def in_one_sentence(what: str) -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
-
-
-def stored_as(values: npt.NDArray[np.floating[Any]], dtype: np.dtype[Any]) -> Pixels:
-    """Values as a file holds them: integers are rounded, and clipped to the range of their type."""
-    if dtype.kind == "f":
-        return values.astype(dtype, copy=False)
-    limits = np.iinfo(dtype)
-    exact = np.rint(values.astype(np.float64))
-    # Ends that float64 does not hold exactly (64 bits) are set apart.
-    found = np.clip(exact, limits.min, np.nextafter(float(limits.max), 0)).astype(dtype)
-    found[exact >= limits.max] = limits.max
-    return found
 
 
 def refuse_too_large(what: str, decoded: int, size: int) -> None:

@@ -97,6 +97,7 @@ def read(path: Path, axes: str | None) -> Picture:
         profile = first.iccprofile
         turn = int(first.tags[274].value) if 274 in first.tags else 1
         negative = first.photometric == tifffile.PHOTOMETRIC.MINISWHITE
+        channels = _channel_names(file.ome_metadata)
     single = len(layers) == 1 and alphas[0] is not None and alphas[0].ndim == 3
     return Picture(
         format="tiff",
@@ -105,9 +106,22 @@ def read(path: Path, axes: str | None) -> Picture:
         profile=profile,
         turn=turn if turn in range(1, 9) else 1,
         negative=negative,
+        channels=channels,
         origin=origin,
         notes=list(notes),
     )
+
+
+def _channel_names(ome: str | None) -> list[str]:
+    """Of the first image of an OME file; none if they are not all named."""
+    if ome is None:
+        return []
+    try:
+        pixels = ElementTree.fromstring(ome).find("{*}Image/{*}Pixels")
+    except ElementTree.ParseError:
+        return []
+    names = [] if pixels is None else [c.get("Name", "") for c in pixels.findall("{*}Channel")]
+    return names if all(names) else []
 
 
 @in_one_sentence("the file is damaged")

@@ -1,88 +1,10 @@
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>nlridge: $count</title>
-<style>
-:root {
-  --paper: #fbfbf9; --ink: #1c1d1f; --soft: #5d6066; --line: #dcdcd6; --card: #ffffff; --accent: #0a66c2;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --paper: #131416; --ink: #e9e9e6; --soft: #a0a3a8; --line: #303338; --card: #1b1d20; --accent: #6cb2ff;
-  }
-}
-* { box-sizing: border-box; }
-body {
-  margin: 0 auto; padding: 1.5rem clamp(.75rem, 3vw, 2.5rem) 4rem; max-width: 90rem;
-  background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif;
-}
-header { display: flex; flex-wrap: wrap; gap: .25rem 1rem; align-items: baseline; }
-h1 { font-size: 1.5rem; margin: 0; }
-h2 { font-size: 1.1rem; margin: 0 0 .75rem; overflow-wrap: anywhere; }
-header p, figcaption, dt, output { color: var(--soft); }
-header p { margin: 0; }
-.figure {
-  margin-top: 1.5rem; padding: clamp(.75rem, 2vw, 1.25rem);
-  background: var(--card); border: 1px solid var(--line); border-radius: .75rem;
-}
-.views { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: 1rem; }
-figure { margin: 0; min-width: 0; }
-figcaption { font-size: .85rem; margin-top: .4rem; }
-.stage {
-  position: relative; overflow: hidden; max-width: 100%; margin: 0 auto; border-radius: .4rem; background: #777;
-  touch-action: pan-y; cursor: ew-resize; user-select: none; -webkit-user-select: none;
-}
-.stage.zoomed { cursor: grab; touch-action: none; }
-.layer {
-  position: absolute; left: 0; top: 0; max-width: none; transform-origin: 0 0;
-  image-rendering: auto; pointer-events: none;
-}
-.pixels .layer { image-rendering: pixelated; }
-.divider {
-  position: absolute; top: 0; bottom: 0; width: 2px; margin-left: -1px; background: #fff;
-  box-shadow: 0 0 0 1px rgb(0 0 0 / .35); pointer-events: none;
-}
-.divider::after {
-  content: "\2194"; position: absolute; top: 50%; left: 50%; transform: translate(-50%, -50%);
-  width: 2rem; height: 2rem; border-radius: 50%; display: grid; place-items: center;
-  background: #fff; color: #222; box-shadow: 0 1px 4px rgb(0 0 0 / .5); font-size: 1.1rem;
-}
-.tag {
-  position: absolute; top: .5rem; padding: .05rem .5rem; border-radius: 1rem; font-size: .8rem;
-  background: rgb(0 0 0 / .6); color: #fff; pointer-events: none;
-}
-.left { left: .5rem; } .right { right: .5rem; }
-.split { display: block; max-width: 100%; margin: .5rem auto 0; accent-color: var(--accent); }
-.zoom { display: flex; gap: .4rem; align-items: center; margin: .75rem 0; }
-button {
-  min-width: 2.75rem; min-height: 2.5rem; border: 1px solid var(--line); border-radius: .4rem;
-  background: var(--paper); color: var(--ink); font: inherit; cursor: pointer;
-}
-button:hover { border-color: var(--accent); }
-:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
-dl { display: grid; gap: .35rem; margin: 0; }
-dl div { display: grid; grid-template-columns: 9rem minmax(0, 1fr); gap: .75rem; }
-dd { margin: 0; overflow-wrap: anywhere; }
-code { font-size: .9em; }
-@media (max-width: 34rem) { dl div { grid-template-columns: 1fr; gap: 0; } }
-@media print { .zoom, .split { display: none; } }
-</style>
-</head>
-<body>
-<header>
-  <h1>nlridge</h1>
-  <p>$count, $date, version $version</p>
-</header>
-<main>
-$figures
-</main>
-<script>
 "use strict";
-for (const figure of document.querySelectorAll(".figure")) {
-  const [width, height] = JSON.parse(figure.dataset.size);
+
+// A stage shows images of one place: "before" and "after" under a slider, and more beside them, all at the same zoom.
+// `figure` holds, by their classes: .stage (one or more, with images that are .layer; .after is the one that the slider
+// uncovers), .split (the slider), .divider, .zoom (buttons with data-zoom) and an output for the zoom.
+// `width` and `height` are those of all images.
+function mountStage(figure, width, height) {
   const stages = [...figure.querySelectorAll(".stage")];
   const split = figure.querySelector(".split");
   const after = figure.querySelector(".after");
@@ -114,12 +36,12 @@ for (const figure of document.querySelectorAll(".figure")) {
     x = clamp(x, 0, Math.max(0, width - stages[0].clientWidth / scale));
     y = clamp(y, 0, Math.max(0, height - stages[0].clientHeight / scale));
     for (const layer of figure.querySelectorAll(".layer")) {
-      layer.style.transform = `scale($${scale}) translate($${-x}px, $${-y}px)`;
+      layer.style.transform = `scale(${scale}) translate(${-x}px, ${-y}px)`;
     }
     // The part of "after" right of the divider, in pixels of the image.
     const share = split.value / 100;
     const left = x + share * stages[0].clientWidth / scale;
-    after.style.clipPath = `inset(0 0 0 $${clamp(left, 0, width)}px)`;
+    after.style.clipPath = `inset(0 0 0 ${clamp(left, 0, width)}px)`;
     divider.style.left = 100 * share + "%";
     said.textContent = Math.round(100 * scale) + " %";
   }
@@ -192,6 +114,3 @@ for (const figure of document.querySelectorAll(".figure")) {
   window.addEventListener("resize", draw);
   draw();
 }
-</script>
-</body>
-</html>
