@@ -171,3 +171,15 @@ def test_a_transform_that_is_not_orthonormal_is_refused():
 def test_negative_parameters_are_refused(call):
     with pytest.raises(ValueError, match="expected a number that is not negative"):
         call()
+
+
+@pytest.mark.parametrize("value", ["a", [1.0], True])
+@pytest.mark.parametrize("call", [lambda x: ridge(noisier=x), lambda x: bm3d(threshold=x)])
+def test_parameters_that_are_no_numbers_are_refused(call, value):
+    with pytest.raises(TypeError, match="expected a number"):
+        call(value)
+
+
+def test_parameters_whose_square_is_too_large_are_refused():
+    with pytest.raises(ValueError, match="noisier is inf; expected at most 1e6"):
+        ridge(noisier=float("inf"))

@@ -4,6 +4,7 @@ import numpy as np
 import oracle
 import pytest
 
+from nlridge.engines.block import _match
 from nlridge.kernels import linalg
 from nlridge.kernels.compile import kernel
 from nlridge.kernels.simd import LANES
@@ -179,3 +180,24 @@ def test_gather_and_aggregate(patch, planes):
             block = corner_of_all[max(0, y - patch + 1) : y + 1, max(0, x - patch + 1) : x + 1]
             everywhere[y, x] = block.sum()
     np.testing.assert_allclose(normalised, total[:, :60, :60] / everywhere, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("junk", [np.nan, np.inf, -np.inf, 3e38, -1e20])
+@pytest.mark.parametrize("share", [0.05, 0.5, 1.0])
+@pytest.mark.parametrize("variance", [1.0, 0.0, -1.0, np.inf, np.nan])
+def test_matching_stays_within_the_window_whatever_the_numbers(junk, share, variance):
+    side, patch, window, size = 48, 5, 9, 30
+    random = np.random.default_rng(0)
+    image = random.normal(size=(side, side + 2 * LANES)).astype(np.float32)
+    image[random.random(image.shape) < share] = junk
+    ys = xs = np.arange(8, 32, 4)
+    places = np.full(len(ys) * len(xs) * size, -(2**60), np.intp)
+    sizes = np.full(len(ys) * len(xs), size)
+    row = image.shape[1]
+    _match(
+        image.reshape(-1), row, image.size, 1, ys, xs, 4, patch, window, np.float32(variance),
+        sizes, size, places,
+    )  # fmt: skip
+    y, x = np.divmod(places.reshape(len(ys), len(xs), size), row)
+    assert np.all(np.abs(y - ys[:, None, None]) <= window // 2)
+    assert np.all(np.abs(x - xs[:, None]) <= window // 2)

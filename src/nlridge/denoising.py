@@ -326,6 +326,6 @@ def _prepared(
         for k, frame in enumerate(frames):
             missing = missing_in(k)
             if levels is not None:
-                trusted(frame_of(levels, k), missing, len(frame))
+                trusted(frame_of(levels, k), missing, frame)
 
     return frames, prepare, layout

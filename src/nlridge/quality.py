@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .arguments import Progress, checked_image, checked_levels, checked_positive, missing_pixels
+from .arguments import (
+    Progress,
+    checked_image,
+    checked_levels,
+    checked_positive,
+    checked_whole,
+    missing_pixels,
+)
 from .denoising import Denoised, denoise, denoise_with_details
 from .noise import Noise
 from .recipes import Recipe
@@ -93,8 +100,7 @@ def estimate_psnr(
     >>> bool(abs(found.psnr - truth) < 4 * found.standard_error)
     True
     """
-    if probes < 1:
-        raise ValueError(f"probes is {probes}; expected at least 1")
+    probes = checked_whole("probes", probes, 1, 1000)
     if peak is not None:
         peak = checked_positive("peak", peak)
     options: dict[str, Any] = {

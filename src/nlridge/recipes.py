@@ -11,18 +11,19 @@ from .families.bm3d import bm3d, haar
 from .families.ridge import ridge
 from .families.two_sided import two_sided
 from .pyramid import coarser_shape
+from .wording import shown
 
 
 def _whole(name: str, value: object) -> int:
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise TypeError(f"{name} is {value!r}; expected a whole number") from None
+        raise TypeError(f"{name} is {shown(value)}; expected a whole number") from None
 
 
 def _expect(name: str, value: float, low: int, high: int, why: str = "") -> None:
     if not (isinstance(value, int | float) and low <= value <= high):
-        raise ValueError(f"{name} is {value!r}; expected a number from {low} to {high}{why}")
+        raise ValueError(f"{name} is {shown(value)}; expected a number from {low} to {high}{why}")
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ class Coarse:
 
     def __post_init__(self) -> None:
         if not isinstance(self.recipe, Recipe):
-            raise TypeError(f"recipe is {self.recipe!r}; expected a Recipe")
+            raise TypeError(f"recipe is {shown(self.recipe)}; expected a Recipe")
         for name in ("pilot_level", "result_level"):
             object.__setattr__(self, name, _whole(name, getattr(self, name)))
             _expect(name, getattr(self, name), 1, 10)
@@ -174,9 +175,9 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if not isinstance(self.rounds, Rounds):
-            raise TypeError(f"rounds is {self.rounds!r}; expected Rounds")
+            raise TypeError(f"rounds is {shown(self.rounds)}; expected Rounds")
         if not (self.coarse is None or isinstance(self.coarse, Coarse)):
-            raise TypeError(f"coarse is {self.coarse!r}; expected Coarse or None")
+            raise TypeError(f"coarse is {shown(self.coarse)}; expected Coarse or None")
         if self.second is not None and self.family.refine is None:
             raise ValueError(
                 f"second is {self.second}; expected None, since the family {self.family.name!r} has one step"
@@ -221,7 +222,7 @@ def recipe(name: str, sigma: float, data_range: float = 255.0) -> Recipe:
     """
     if name not in _RECIPES:
         names = ", ".join(map(repr, _RECIPES))
-        raise ValueError(f"method is {name!r}; expected one of {names}, or a Recipe")
+        raise ValueError(f"method is {shown(name)}; expected one of {names}, or a Recipe")
     level = 255 * sigma / data_range if data_range > 0 else float("inf")
     return _RECIPES[name](float(f"{level:.6g}"))  # at the edge of a row rounding shall not matter
 

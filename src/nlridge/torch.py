@@ -21,7 +21,8 @@ from .arrays import like, sent
 from .channels import Planes, planes_by_covariance
 from .engines.torch import step
 from .framework import denoised
-from .levels import FLOOR
+from .levels import FLOOR, HOPELESS
+from .patches.matching import BRIGHT
 from .recipes import Recipe, recipe
 
 __all__ = ["NLRidge"]
@@ -211,17 +212,22 @@ def _seen(images: Tensor, sigmas: Tensor, typical: Tensor, units: Tensor) -> tup
     facts = (
         (~images.isfinite()).sum(),
         *sigmas.aminmax(),
+        units.detach().abs().max(),
         typical.expand(batch, channels, 1, 1),
         centred @ centred.mT / centred.shape[-1],
     )
     together = torch.cat([fact.to(images.dtype).flatten() for fact in facts])
-    wrong, low, high, *others = together.tolist()
+    wrong, low, high, brightest, *others = together.tolist()
     levels, covariances = np.split(np.array(others), [batch * channels])
     if wrong > 0:
         raise ValueError(f"x has {wrong:g} pixels that are not finite; expected finite ones")
     if not (low >= 0 and high < np.inf and levels.min() > 0):
         raise ValueError(
             f"sigma is from {low:g} to {high:g}; expected finite numbers, most of them positive"
+        )
+    if not brightest < BRIGHT:
+        raise ValueError(
+            f"sigma is {levels.min():.4g}; expected at least 1e-12 of the largest value of x"
         )
     return levels.reshape(batch, -1), covariances.reshape(batch, channels, channels)
 
@@ -232,7 +238,7 @@ def _variance(
     """That of the noise in the planes, from its level in the channels relative to the typical one."""
     if relative.shape[2:] == (1, 1):
         return 1.0
-    squares = relative.clip(min=FLOOR) ** 2  # pixels are not trusted more than that
+    squares = relative.clip(FLOOR, HOPELESS) ** 2  # pixels are not trusted more than that, nor less
     if relative.shape[1] == 1:
         return squares.expand(shape[0], 1, *shape[2:])[rows[:, 0]].movedim(1, 0)
     return torch.einsum("bpc,bchw->pbhw", rotation**2, squares.expand(shape)[rows, columns])

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..families import Estimator
 from ..patches.groups import normalise
+from ..patches.matching import BRIGHT
 from ..recipes import Step
 from ..rounds import Partly
 from .block import Band, Groups, Lines, band_of, denoise_block
@@ -171,6 +172,6 @@ def _normalised(
     for change in (total, rest):
         if len(change):
             # Next to pixels so bright that float32 cannot resolve the noise, the image is left as it is.
-            change[~np.isfinite(change)] = 0
+            change[~(np.abs(change) < BRIGHT)] = 0
             change += noisy
     return total, rest

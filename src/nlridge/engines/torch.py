@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ..arrays import sent
 from ..families import Estimator
-from ..patches.matching import FAR
+from ..patches.matching import BRIGHT, FAR
 from ..recipes import Step
 from ..rounds import Partly
 from .grid import Block, Positions, group_sizes, references
@@ -140,7 +140,7 @@ def _step(
         dim=1,
     )
     # Next to pixels so bright that float32 cannot resolve the noise, the image is left as it is.
-    found = noisy + torch.where(found.isfinite(), found, 0)
+    found = noisy + torch.where(found.abs() < BRIGHT, found, 0)
     return found[0], found[-1]
 
 

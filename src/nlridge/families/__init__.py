@@ -6,11 +6,13 @@ the two steps, written as a formula and, to be fast, as a compiled kernel.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TypeAlias
 
 import numpy.typing as npt
 
 from ..arrays import Array
+from ..wording import shown
 
 Estimate: TypeAlias = tuple[Array, Array]
 Variance: TypeAlias = float | Array
@@ -103,5 +105,9 @@ def conditioned(noisier: float) -> float:
 
 def expect_not_negative(name: str, value: float) -> None:
     """A clear word about a parameter of a family that has to be 0 or more."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name} is {shown(value)}; expected a number")
     if not value >= 0:
-        raise ValueError(f"{name} is {value!r}; expected a number that is not negative")
+        raise ValueError(f"{name} is {shown(value)}; expected a number that is not negative")
+    if value > 1e6:  # kernels square it
+        raise ValueError(f"{name} is {shown(value)}; expected at most 1e6")
