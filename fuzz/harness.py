@@ -256,7 +256,7 @@ def _innermost(error: BaseException) -> traceback.FrameSummary | None:
 
 
 def _place(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = traceback.extract_tb((error.__cause__ or error).__traceback__)
     own = [frame for frame in frames if Path(frame.filename).is_relative_to(SOURCE)]
     frame = (own or frames)[-1]
     return f"{Path(frame.filename).name}:{frame.lineno}"

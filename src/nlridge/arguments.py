@@ -183,7 +183,8 @@ def checked_image(
         pixels = np.asarray(image)
     except Exception as error:
         raise TypeError(
-            f"image is of type {type(image).__name__}, which NumPy does not take: {error}"
+            f"image is of type {type(image).__name__}, which NumPy does not take: "
+            f"{' '.join(str(error).split())}; expected an array"
         ) from None
     layout = checked_layout(
         pixels.shape, pixels.dtype, stack_axis, channel_axis, may_be_stack=may_be_stack
@@ -293,7 +294,7 @@ def checked_positive(name: str, value: Any) -> float:
     if np.ndim(value) != 0:
         raise ValueError(f"{name} has shape {np.shape(value)}; expected a single positive number")
     try:
-        if isinstance(value, str | bytes | bool):
+        if isinstance(value, str | bytes | bool) or value is np.ma.masked:
             raise TypeError
         number = float(value)
     except OverflowError:

@@ -15,7 +15,7 @@ from .engines.grid import lines
 from .framework import denoised, steps_of
 from .levels import Levels, trusted
 from .missing import fill
-from .noise import Noise
+from .noise import Noise, power_of_two
 from .noise.estimation import noise_of
 from .noise.gaussian import Gaussian
 from .patches.matching import BRIGHT
@@ -90,14 +90,16 @@ class Job:
                     np.multiply(
                         stable, scale, out=noisy[channel, rows], dtype=np.float64, casting="unsafe"
                     )
-            if filled is not None and filled[channel].any():
-                noisy[channel] = fill(noisy[channel], filled[channel])
+            if filled is not None:
+                noisy[channel, filled[channel]] = 0
             largest = float(max(abs(noisy[channel].max()), abs(noisy[channel].min())))
             if not largest < BRIGHT:
                 raise ValueError(
                     f"sigma is {self.levels.typical[channel]:.4g}; expected at least 1e-12 of the image's "
                     f"largest value, {largest / scale:.4g}"
                 )
+            if filled is not None and filled[channel].any():
+                noisy[channel] = fill(noisy[channel], filled[channel])
         return noisy
 
     def result(self, workers: int, tick: Callable[[], None]) -> npt.NDArray[np.floating[Any]]:
@@ -212,7 +214,7 @@ def _any_of(one: Mask | None, other: Mask | None, shape: tuple[int, ...]) -> Mas
 
 
 def _powers_of_two(levels: Array) -> Array:
-    return np.array([math.ldexp(1.0, -round(math.log2(s))) if s > 0 else 0.0 for s in levels])
+    return np.array([1 / power_of_two(s) if s > 0 else 0.0 for s in levels])
 
 
 def _rms(values: Array) -> float:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .missing import blurred
+from .noise import power_of_two
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -71,13 +72,9 @@ def trusted(levels: Array, missing: Mask | None, pixels: npt.NDArray[Any]) -> Le
 
 
 def _range(channel: npt.NDArray[Any], missing: Mask | None) -> float:
-    there = True if missing is None else ~missing
-    if not np.any(there):
-        return 0.0
-    low, high = (
-        f(channel, where=there, initial=first) for f, first in ((np.min, np.inf), (np.max, -np.inf))
-    )
-    return float(high) - float(low)
+    """Of the pixels that are there."""
+    there = channel if missing is None else channel[~missing]
+    return float(there.max()) - float(there.min()) if there.size else 0.0
 
 
 def _hopeless(level: Array, gone: Mask, span: float) -> Mask:
@@ -97,10 +94,12 @@ def _without_lost(level: Array, hopeless: Mask, typical: float) -> tuple[Array, 
     """A map in which pixels that stand out from those around them, or are hopeless, have the level of those."""
     if typical == 0:
         return level, hopeless
+    unit = power_of_two(typical)  # beyond some scale, float32 has no numbers
+    level, typical = level / unit, typical / unit
     precision = np.where(hopeless, 0, np.square(typical / level)).astype(np.float32)
     seen = blurred(precision) / blurred(np.ones_like(precision))
     around = typical / np.sqrt(np.where(seen > 0, seen, 1))
     lost = level > _LOST * around
     lost &= blurred(lost.astype(np.float32)) < _FEW
     lost |= hopeless
-    return np.where(lost, around, level), lost
+    return np.where(lost, around, level) * unit, lost

@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from numbers import Real
 from typing import TypeAlias, TypeVar
 
 from .families import Family
@@ -174,6 +175,12 @@ class Recipe:
     coarse: Coarse | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.family, Family):
+            raise TypeError(f"family is {shown(self.family)}; expected a Family")
+        if not isinstance(self.first, Step):
+            raise TypeError(f"first is {shown(self.first)}; expected a Step")
+        if not (self.second is None or isinstance(self.second, Step)):
+            raise TypeError(f"second is {shown(self.second)}; expected a Step or None")
         if not isinstance(self.rounds, Rounds):
             raise TypeError(f"rounds is {shown(self.rounds)}; expected Rounds")
         if not (self.coarse is None or isinstance(self.coarse, Coarse)):
@@ -220,10 +227,15 @@ def recipe(name: str, sigma: float, data_range: float = 255.0) -> Recipe:
     >>> closer = replace(paper, second=replace(paper.second, stride=2))
     >>> clean = nlridge.denoise([[10.0, 12.0], [11.0, 9.0]], sigma=1, method=closer)
     """
-    if name not in _RECIPES:
+    if not isinstance(name, str) or name not in _RECIPES:
         names = ", ".join(map(repr, _RECIPES))
         raise ValueError(f"method is {shown(name)}; expected one of {names}, or a Recipe")
-    level = 255 * sigma / data_range if data_range > 0 else float("inf")
+    for argument, value in (("sigma", sigma), ("data_range", data_range)):
+        if not isinstance(value, Real) or not 0 <= value < 1e301:
+            raise ValueError(
+                f"{argument} is {shown(value)}; expected a number that is not negative"
+            )
+    level = 255 * float(sigma) / float(data_range) if data_range > 0 else float("inf")
     return _RECIPES[name](float(f"{level:.6g}"))  # at the edge of a row rounding shall not matter
 
 

@@ -24,6 +24,7 @@ from .framework import denoised
 from .levels import FLOOR, HOPELESS
 from .patches.matching import BRIGHT
 from .recipes import Recipe, recipe
+from .wording import shown
 
 __all__ = ["NLRidge"]
 
@@ -153,7 +154,8 @@ class NLRidge(torch.nn.Module):
             noisy = np.where(level > 1e-4 * self.data_range, level, 0.0)
             planes = planes_by_covariance(covariance, noisy, 1 / level)
             if planes:
-                typical = 255 / self.data_range * np.sqrt(np.mean(noisy[noisy > 0] ** 2))
+                relative = noisy[noisy > 0] / self.data_range
+                typical = 255 * np.sqrt(np.mean(np.minimum(relative, 1e100) ** 2))
                 # 35/255 in float32 is more than 35/255, and the row of a table ends there.
                 row = round(float(typical), 4) if isinstance(self.method, str) else None
                 split = tuple(tuple(part.channels) for part in planes)
@@ -178,9 +180,18 @@ def _checked_sigma(sigma: Any, images: Tensor) -> Tensor:
     """The noise as a tensor of four dimensions that broadcasts against the images."""
     if not isinstance(sigma, Tensor):
         if np.ndim(sigma) == 0:
-            sigma = checked_positive("sigma", sigma)
-            return images.new_full((1, 1, 1, 1), sigma)
-        sigma = torch.as_tensor(sigma)
+            number = checked_positive("sigma", sigma)
+            if not number <= torch.finfo(images.dtype).max:
+                raise ValueError(f"sigma is {shown(sigma)}; expected what {images.dtype} can hold")
+            return images.new_full((1, 1, 1, 1), number)
+        try:
+            sigma = torch.as_tensor(sigma)
+        except (TypeError, ValueError, RuntimeError):
+            raise TypeError(
+                f"sigma is {shown(sigma)}; expected a number or a tensor of numbers"
+            ) from None
+    if sigma.is_complex() or sigma.dtype == torch.bool:
+        raise TypeError(f"sigma has dtype {sigma.dtype}; expected numbers")
     found = sigma.detach().to(images)
     if found.ndim == 1:
         found = found[:, None, None, None]

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from ..families import Estimate, Estimator
+from ..families import Estimate, Estimator, applied
 from ..kernels.compile import compiled, kernel, part
 from ..kernels.linalg import ones, padded
 from ..kernels.simd import LANES, fma, load, splat, store
@@ -308,8 +308,11 @@ def _denoise_groups_by_formula(
             mean = np.mean(V, axis=(-2, -1), keepdims=True) if np.ndim(V) else V
             left = np.maximum(1 - np.sqrt(spread / mean), keep + 1e-6)
             V = np.broadcast_to(V * left**2, Y.shape)  # as formulas are promised
-        estimate, weights = formula(Y, X, V)
-        estimate, weights = np.asarray(estimate), np.asarray(weights)
+        estimate, weights = map(np.asarray, applied(formula, Y, X, V))
+        if any(array.dtype.kind not in "uif" for array in (estimate, weights)):
+            raise TypeError(
+                f"the formula gave arrays of {estimate.dtype} and {weights.dtype}; expected numbers"
+            )
         expected = (len(here), n, m), (len(here), m)
         if (estimate.shape, weights.shape) != expected:
             raise ValueError(

@@ -18,7 +18,7 @@ from torch.nn.functional import avg_pool2d, pad
 from torch.utils.checkpoint import checkpoint
 
 from ..arrays import sent
-from ..families import Estimator
+from ..families import Estimator, applied
 from ..patches.matching import BRIGHT, FAR
 from ..recipes import Step
 from ..rounds import Partly
@@ -278,11 +278,18 @@ def _sums(
         left = (1 - (spread / typical + 1e-12) ** 0.5).clip(min=keep + 1e-6)
     V = V * left**2
     # A formula is promised a number, or a tensor of the shape of Y.
-    estimate, weights = estimator.formula(Y, X, V.expand_as(Y) if isinstance(V, Tensor) else V)
+    variances = V.expand_as(Y) if isinstance(V, Tensor) else V
+    estimate, weights = applied(estimator.formula, Y, X, variances)
     if not (isinstance(estimate, Tensor) and isinstance(weights, Tensor)):
         raise TypeError(
             f"the formula gave {type(estimate).__name__} and {type(weights).__name__}; "
             "expected tensors for tensors"
+        )
+    expected = tuple(Y.shape), (Y.shape[0], Y.shape[-1])
+    if (tuple(estimate.shape), tuple(weights.shape)) != expected:
+        raise ValueError(
+            f"the formula gave tensors of shapes {tuple(estimate.shape)} and {tuple(weights.shape)}; "
+            f"expected {expected[0]} and {expected[1]}"
         )
     # What changes is averaged: sums of bright patches would lose digits.
     change = estimate - Y

@@ -4,14 +4,15 @@ A family says how the patches of a group are combined, and nothing else: one est
 the two steps, written as a formula and, to be fast, as a compiled kernel.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
-from ..arrays import Array
+from ..arrays import Array, is_tensor
 from ..wording import shown
 
 Estimate: TypeAlias = tuple[Array, Array]
@@ -90,6 +91,31 @@ class Family:
     refine: Estimator | None = None
     stacks_planes: bool = False
     """Whether a patch of two planes of a colour image may be one column of a group, n being twice p²."""
+
+
+def applied(formula: Callable[..., Estimate], Y: Array, X: Array, variance: Variance) -> Estimate:
+    """What a formula gives, if it is a pair, as it has to be."""
+    found = _of_tensors(formula, Y, X, variance) if is_tensor(Y) else formula(Y, X, variance)
+    if not (isinstance(found, tuple | list) and len(found) == 2):
+        what = f"{len(found)} things" if isinstance(found, tuple | list) else type(found).__name__
+        what = {"ndarray": "an array", "Tensor": "a tensor", "NoneType": "None"}.get(what, what)
+        raise TypeError(f"the formula gave {what}; expected (denoised, weights)")
+    return found[0], found[1]
+
+
+def _of_tensors(formula: Callable[..., Estimate], *groups: Any) -> Estimate:
+    """NumPy takes tensors at times, and warns; and fails if they are on a device, or need a gradient."""
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message=".*__array_wrap__")
+            return formula(*groups)
+    except (Warning, TypeError, RuntimeError) as error:
+        if not any(hint in str(error) for hint in ("__array_wrap__", "numpy()", "to numpy")):
+            raise
+        raise TypeError(
+            "the formula called a function of NumPy with a tensor; expected operators and methods that "
+            "arrays and tensors have in common"
+        ) from error
 
 
 def squared_norm(matrix: Array) -> Array:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import Array, Noise
+from . import Array, Noise, power_of_two
 from .gaussian import Gaussian
 from .poisson import PoissonGaussian
 
@@ -59,7 +59,7 @@ def noise_of(
             )
     sigmas = [sigma_of(*channel) for channel in zip(pixels, gone, strict=True)]
     if max(sigmas) <= _ALIKE * min(sigmas):
-        unit = _power_of_two(max(sigmas))
+        unit = power_of_two(max(sigmas))
         return Gaussian(unit * math.sqrt(np.mean(np.square(np.array(sigmas) / unit))))
     return Gaussian(sigmas)
 
@@ -88,13 +88,8 @@ def _in_units(channels: list[_Channel]) -> tuple[list[_Channel], float]:
     largest = float(max(map(abs, ends)))
     if largest == 0 or 1e-100 < largest < 1e100:
         return channels, 1.0
-    unit = _power_of_two(largest)
+    unit = power_of_two(largest)
     return [(pixels / unit, gone) for pixels, gone in channels], unit
-
-
-def _power_of_two(number: float) -> float:
-    """One that is near a number, and not so small that nothing could be divided by it."""
-    return math.ldexp(1.0, max(math.frexp(number)[1], -1000))
 
 
 def _normalised(
