@@ -1,5 +1,7 @@
 """Colour and other channels: what they are turned into, and that it pays."""
 
+import contextlib
+
 import numpy as np
 import oracle
 import pytest
@@ -499,3 +501,52 @@ def test_scaling_by_extreme_powers_of_two(exponent):
     np.testing.assert_array_equal(
         scaled / a, denoise(noisy, SIGMA, channel_axis=-1, data_range=255)
     )
+
+
+# Levels of noise beyond all bounds.
+
+
+@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("kind", ["a band of rows", "a tenth of the pixels", "every second column"])
+@pytest.mark.parametrize("claimed", [1e5, 1e30, 1e300])
+def test_pixels_of_hopeless_sigma_are_filled_in(kind, claimed, method):
+    """However many they are, and whatever value they have."""
+    random = np.random.default_rng(0)
+    hopeless = np.zeros((40, 40), bool)
+    if kind == "a band of rows":
+        hopeless[:9] = True
+    elif kind == "a tenth of the pixels":
+        hopeless = random.random(hopeless.shape) < 0.1
+    else:
+        hopeless[:, ::2] = True
+    noisy = 100 + random.normal(0, 10, hopeless.shape)
+    for value in (noisy, 1e4):
+        image = np.where(hopeless, value, noisy)
+        result = denoise(image, np.where(hopeless, claimed, 10.0), method=method)
+        np.testing.assert_allclose(result, 100, atol=30)
+        assert np.std(result - 100) < 6
+        assert np.all(result[hopeless] != image[hopeless])
+
+
+@pytest.mark.parametrize("method", nlridge.recipe_names())
+def test_pixels_of_hopeless_sigma_in_an_image_without_contrast(method):
+    sigma = np.full((32, 32), 10.0)
+    sigma[:, ::2] = 1e5
+    result = denoise(np.full((32, 32), 100.0), sigma, method=method)
+    np.testing.assert_allclose(result, 100, atol=1)
+
+
+def test_any_finite_map_gives_a_finite_result():
+    random = np.random.default_rng(0)
+    image = 100 + random.normal(0, 10, (3, 24, 24))
+    for case in range(60):
+        method = nlridge.recipe_names()[case % 6]
+        axis = None if case % 4 else 0
+        pixels = image[0] if axis is None else image
+        sigma = 10.0 ** random.uniform(
+            *random.choice([[-300, 300], [-3, 20], [0, 3]]), pixels.shape
+        )
+        if case % 5 == 0:  # so bright that float32 cannot resolve it, or not
+            with contextlib.suppress(ValueError):
+                denoise(pixels * sigma.clip(1e-90, 1e90), sigma, method=method, channel_axis=axis)
+        assert np.isfinite(denoise(pixels, sigma, method=method, channel_axis=axis)).all()

@@ -23,6 +23,7 @@ def imports(file):
 def test_data_flows_one_way():
     """Kernels know no patches, patches no families, families no engine, and nothing the front end."""
     order = [
+        "wording",
         "arrays",
         "conversion",
         "kernels",

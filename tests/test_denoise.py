@@ -1,5 +1,7 @@
 """What goes into `denoise` and what comes out: dtypes, ranges, and one sentence for each bad input."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -26,6 +28,18 @@ def test_extremes_of_a_width():
     result = denoise(faint, 10 * 2.0**-130, data_range=255 * 2.0**-130)
     expected = denoise(NOISY, 10, data_range=255) * 2.0**-130
     np.testing.assert_allclose(result, expected, atol=2.0**-130)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.longdouble])
+def test_no_result_is_larger_than_the_type_can_hold(dtype):
+    """Brightness near the limit of the type, or of what is taken, with noise beyond it."""
+    top = dtype(min(float(np.finfo(dtype).max), 1e300))
+    noise = np.random.default_rng(0).uniform(0.5, 1, (24, 24))
+    image = (noise * top).astype(dtype)
+    image[:, 12:] = -image[:, 12:]
+    for sigma in (float(top) / 10, min(2.0 * float(top), 9e299)):
+        assert np.isfinite(denoise(image, sigma)).all()
+    assert np.isfinite(denoise(image)).all()
 
 
 def reversed_and_strided(image):
@@ -92,6 +106,7 @@ def test_any_dtype_and_layout_with_and_without_channels(dtype, channel_axis, lay
         ("photo.png", TypeError, "image has dtype <U9; expected integers or floats"),
         (np.full((5, 5), np.nan), ValueError, "image has no pixel that is there; expected at least one"),
         (np.array([[1, np.inf]]), ValueError, "image has 1 infinite pixels; expected finite ones, or NaN for missing ones"),
+        (np.full((5, 5), 1e301), ValueError, r"image has values up to 1e\+301; expected none larger than 1e\+300"),
         (np.full((5, 5), 1e14), ValueError, "sigma is 10; expected at least 1e-12 of the image's largest"),
     ],
 )  # fmt: skip
@@ -118,6 +133,10 @@ def test_bad_images(image, error, message):
         ("10", TypeError, "sigma is '10'; expected a positive number"),
         (NOISY * 1j, TypeError, "sigma has dtype complex128; expected numbers"),
         ("ten", TypeError, "sigma is 'ten'; expected a positive number"),
+        (10**400, ValueError, r"sigma is 10{75} \.\.\.; expected a positive number between 1e-300 and 1e\+300$"),
+        (1e-301, ValueError, r"sigma is 1e-301; expected a positive number between 1e-300 and 1e\+300"),
+        (-np.ones(50), ValueError, r"sigma has shape \(50,\) and is nowhere positive"),
+        (np.linspace(-1, 1, 50), ValueError, r"^sigma is array\(\[-1\. , [^\n]* \.\.\.; expected numbers that are not negative and below 1e300$"),
     ],
 )  # fmt: skip
 def test_bad_sigma(sigma, error, message):
@@ -132,6 +151,9 @@ def test_bad_sigma(sigma, error, message):
         ({"method": 3}, TypeError, "method is 3; expected the name of a recipe, or a Recipe"),
         ({"data_range": 0}, ValueError, "data_range is 0; expected a positive number"),
         ({"strength": -1}, ValueError, "strength is -1; expected a positive number"),
+        ({"strength": 10**400}, ValueError, r"strength is 10{75} \.\.\.; expected a positive number between"),
+        ({"strength": 10**5000}, ValueError, "strength is of type int; expected a positive number between"),
+        ({"tile": 10**5000 * -1}, ValueError, "tile is of type int; expected at least 64"),
         ({"strength": 1e25}, ValueError, r"strength is 1e\+25; expected a number from 0.01 to 100"),
         ({"mask": [[True], [True, False]]}, TypeError, "mask has dtype object; expected bool"),
         ({"noise": nlridge.Gaussian(3)}, ValueError, "sigma is given and noise is .*; expected one of them at most"),
@@ -211,12 +233,42 @@ def test_the_row_is_chosen_by_the_range_of_the_data():
     np.testing.assert_array_equal(wide, denoise(NOISY, 10, method=chosen))
 
 
+@dataclass
+class LevelOnly:
+    level: object
+
+
+@dataclass
+class Unheard(LevelOnly):
+    """A noise model of somebody's own."""
+
+    stabilise = restore = variance = None
+    black_level = 0.0
+
+
 @pytest.mark.parametrize(
     ("noise", "error", "message"),
     [
         (10, TypeError, "noise is 10; expected a noise model such as nlridge.Gaussian"),
         (nlridge.Gaussian(0), ValueError, "expected a positive standard deviation"),
         (nlridge.Gaussian, TypeError, "noise is <class .*; expected a noise model such as"),
+        (
+            LevelOnly(10.0),
+            TypeError,
+            r"noise is LevelOnly\(level=10.0\); expected a noise model such as",
+        ),
+        (Unheard("loud"), TypeError, "noise has the level 'loud'; expected numbers"),
+        (Unheard(np.inf), ValueError, "noise is Unheard.*; expected finite standard deviations"),
+        (
+            Unheard([1.0, np.nan]),
+            ValueError,
+            "noise is Unheard.*; expected finite standard deviations",
+        ),
+        (
+            Unheard(-np.eye(4) + 1e-3),
+            ValueError,
+            "noise is Unheard.*; expected finite standard deviations",
+        ),
     ],
 )
 def test_bad_noise(noise, error, message):

@@ -201,12 +201,18 @@ def test_recipes_are_values(name):
     assert "function" not in repr(recipe)
 
 
-@pytest.mark.parametrize("call", [lambda: Ridge(noisier="a"), lambda: TwoSided(penalty=None)])
-def test_options_that_are_no_numbers_are_refused(call):
-    with pytest.raises(TypeError, match="expected a number"):
-        call()
-
-
 def test_a_recipe_wants_a_family():
     with pytest.raises(TypeError, match="family is 'ridge'; expected a Family such as"):
         nlridge.Recipe("ridge", nlridge.Step(5, 9))
+
+
+@pytest.mark.parametrize("value", ["a", [1.0], True])
+@pytest.mark.parametrize("call", [lambda x: Ridge(noisier=x), lambda x: BM3D(threshold=x)])
+def test_parameters_that_are_no_numbers_are_refused(call, value):
+    with pytest.raises(TypeError, match="expected a number"):
+        call(value)
+
+
+def test_parameters_whose_square_is_too_large_are_refused():
+    with pytest.raises(ValueError, match="noisier is inf; expected at most 1e6"):
+        Ridge(noisier=float("inf"))

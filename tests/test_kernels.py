@@ -8,6 +8,7 @@ import numpy as np
 import oracle
 import pytest
 
+from nlridge.engines.block import _match
 from nlridge.kernels import linalg
 from nlridge.kernels.compile import kernel
 from nlridge.kernels.simd import LANES
@@ -295,3 +296,24 @@ def test_a_progress_bar_says_that_it_compiles(capsys):
         assert "compiling for this CPU, once" in capsys.readouterr().err
         tick()
     assert SAID not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("junk", [np.nan, np.inf, -np.inf, 3e38, -1e20])
+@pytest.mark.parametrize("share", [0.05, 0.5, 1.0])
+@pytest.mark.parametrize("variance", [1.0, 0.0, -1.0, np.inf, np.nan])
+def test_matching_stays_within_the_window_whatever_the_numbers(junk, share, variance):
+    side, patch, window, size = 48, 5, 9, 30
+    random = np.random.default_rng(0)
+    image = random.normal(size=(side, side + 2 * LANES)).astype(np.float32)
+    image[random.random(image.shape) < share] = junk
+    ys = xs = np.arange(8, 32, 4)
+    places = np.full(len(ys) * len(xs) * size, -(2**60), np.intp)
+    sizes = np.full(len(ys) * len(xs), size)
+    row = image.shape[1]
+    _match(
+        image.reshape(-1), row, image.size, 1, ys, xs, 4, patch, window, np.float32(variance),
+        sizes, size, places,
+    )  # fmt: skip
+    y, x = np.divmod(places.reshape(len(ys), len(xs), size), row)
+    assert np.all(np.abs(y - ys[:, None, None]) <= window // 2)
+    assert np.all(np.abs(x - xs[:, None]) <= window // 2)

@@ -67,6 +67,22 @@ def test_sigma_is_in_the_units_of_the_image(scale, offset):
     assert estimate_sigma(scale * (noisy + offset)) == pytest.approx(scale * expected, rel=1e-3)
 
 
+@pytest.mark.parametrize("exponent", [-1050, -1000, -500, 500, 980])
+def test_noise_of_any_scale(exponent):
+    """Squares of the pixels are too large or too small for float64."""
+    random = np.random.default_rng(0)
+    image = np.tile(np.linspace(10, 200, 256), (256, 1))
+    counts = random.poisson(image) + 0.0
+    scale = 2.0**exponent
+    assert estimate_sigma(counts * scale) / scale == pytest.approx(estimate_sigma(counts), rel=1e-6)
+    if abs(exponent) < 1000:
+        found, expected = estimate_noise(counts * scale), estimate_noise(counts)
+        assert found.gain / scale == pytest.approx(expected.gain, rel=1e-6)
+        assert found.black_level / scale == pytest.approx(expected.black_level, rel=1e-6)
+    pair = np.stack([counts, counts[::-1]]) * scale
+    assert estimate_noise(pair, channel_axis=0, kind="gaussian").sigma > 0
+
+
 def test_missing_pixels_do_not_count():
     clean = photograph("camera")
     noisy = with_noise(clean, 10)
@@ -210,6 +226,11 @@ def test_models_say_what_they_are():
         (lambda: PoissonGaussian("a"), "gain is 'a'; expected a number"),
         (lambda: PoissonGaussian([1, 1, 1]), r"gain is \[1, 1, 1\]; expected a number"),
         (lambda: PoissonGaussian(1, black_level=None), "black_level is None; expected a number"),
+        (lambda: PoissonGaussian(1, 1e200), r"read_noise is 1e\+200; expected at most 1e100 times the gain, 1"),
+        (lambda: PoissonGaussian(10**400), r"gain is 10{75} \.\.\.; expected a positive number"),
+        (lambda: PoissonGaussian(1, black_level=10**400), r"black_level is 10{75} \.\.\.; expected a finite number"),
+        (lambda: Gaussian(10**400), r"sigma is 10{75} \.\.\.; expected a number"),
+        (lambda: Gaussian(np.linspace(-1, 1, 50)), r"^sigma is array\(\[-1\. , [^\n]* \.\.\.; expected numbers that are not negative"),
         (lambda: Gaussian("ten"), "sigma is 'ten'; expected a number or an array of numbers"),
     ],
 )  # fmt: skip

@@ -89,5 +89,9 @@ def test_flat_images_are_said_to_be_unsure():
 def test_bad_arguments():
     with pytest.raises(ValueError, match="probes is 0; expected at least 1"):
         estimate_psnr(np.zeros((9, 9)), 1, probes=0)
+    with pytest.raises(TypeError, match="probes is '1'; expected a whole number"):
+        estimate_psnr(np.zeros((9, 9)), 1, probes="1")
+    with pytest.raises(ValueError, match="probes is 1001; expected at most 1000"):
+        estimate_psnr(np.zeros((9, 9)), 1, probes=1001)
     with pytest.raises(ValueError, match="peak is -1; expected a positive number"):
         estimate_psnr(np.zeros((9, 9)), 1, peak=-1)

@@ -1,5 +1,6 @@
 """The arguments of the public functions: each is checked before any work starts, in one clear sentence."""
 
+import math
 import operator
 import os
 from collections.abc import Callable
@@ -11,8 +12,10 @@ import numpy.typing as npt
 from .algorithm.recipes import recipe
 from .algorithm.settings import Recipe
 from .arrays import library
+from .levels import LARGEST
 from .noise import Noise
 from .noise.gaussian import Gaussian
+from .wording import shown
 
 Progress: TypeAlias = bool | Callable[[int, int], object]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -21,17 +24,29 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 def checked_noise(sigma: Any, noise: Any) -> Noise | None:
     """The noise model, if there is any; `sigma` stands for Gaussian noise."""
     if sigma is not None and noise is not None:
-        raise ValueError(f"sigma is given and noise is {noise!r}; expected one of them at most")
+        raise ValueError(
+            f"sigma is given and noise is {shown(noise)}; expected one of them at most"
+        )
     if sigma is not None:
         return _checked_sigma(sigma)
     if noise is None:
         return None
     if isinstance(noise, type) or not all(
-        hasattr(noise, name) for name in ("level", "stabilise", "restore")
+        hasattr(noise, name)
+        for name in ("level", "black_level", "stabilise", "variance", "restore")
     ):
-        raise TypeError(f"noise is {noise!r}; expected a noise model such as nlridge.Gaussian(10)")
-    if not np.any(np.asarray(noise.level) > 0):
-        raise ValueError(f"noise is {noise!r}; expected a positive standard deviation")
+        raise TypeError(
+            f"noise is {shown(noise)}; expected a noise model such as nlridge.Gaussian(10)"
+        )
+    try:
+        levels = np.asarray(noise.level, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"noise has the level {shown(noise.level)}; expected numbers") from None
+    if not np.any(levels > 0):
+        raise ValueError(f"noise is {shown(noise)}; expected a positive standard deviation")
+    wrong = ~(levels >= 0) if levels.ndim < 2 else levels < 0
+    if np.any(wrong) or (levels.ndim < 2 and levels.max() > LARGEST):
+        raise ValueError(f"noise is {shown(noise)}; expected finite standard deviations")
     found: Noise = noise
     return found
 
@@ -43,7 +58,9 @@ def _checked_sigma(sigma: Any) -> Gaussian:
     try:
         levels = np.asarray(sigma)
     except Exception:
-        raise TypeError(f"sigma is {sigma!r}; expected a number or an array of numbers") from None
+        raise TypeError(
+            f"sigma is {shown(sigma)}; expected a number or an array of numbers"
+        ) from None
     if levels.ndim == 0:
         return Gaussian(checked_positive("sigma", sigma))
     if levels.dtype.kind not in "uif":
@@ -59,7 +76,7 @@ def checked_method(method: Any) -> str | Recipe:
     if isinstance(method, str):
         recipe(method, 1.0)  # is there such a recipe?
         return method
-    raise TypeError(f"method is {method!r}; expected the name of a recipe, or a Recipe")
+    raise TypeError(f"method is {shown(method)}; expected the name of a recipe, or a Recipe")
 
 
 class Layout(NamedTuple):
@@ -167,7 +184,8 @@ def checked_image(
         pixels = np.asarray(image)
     except Exception as error:
         raise TypeError(
-            f"image is of type {type(image).__name__}, which NumPy does not take: {error}"
+            f"image is of type {type(image).__name__}, which NumPy does not take: "
+            f"{' '.join(str(error).split())}; expected an array"
         ) from None
     layout = checked_layout(
         pixels.shape, pixels.dtype, stack_axis, channel_axis, may_be_stack=may_be_stack
@@ -195,10 +213,10 @@ def _checked_axis(name: str, value: Any, dimensions: int) -> int | None:
     try:
         axis = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} is {value!r}; expected a whole number or None") from None
+        raise TypeError(f"{name} is {shown(value)}; expected a whole number or None") from None
     if not -dimensions <= axis < dimensions:
         raise ValueError(
-            f"{name} is {axis}; expected a number from {-dimensions} to {dimensions - 1}"
+            f"{name} is {shown(axis)}; expected a number from {-dimensions} to {dimensions - 1}"
         )
     return axis % dimensions
 
@@ -229,16 +247,20 @@ def is_dask(image: Any) -> bool:
 
 
 def checked_tile(tile: Any) -> int:
-    return _checked_whole("tile", tile, 64, "a whole number")
+    return checked_whole("tile", tile, 64)
 
 
-def _checked_whole(name: str, value: Any, least: int, expected: str) -> int:
+def checked_whole(
+    name: str, value: Any, least: int, most: float = math.inf, expected: str = "a whole number"
+) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} is {value!r}; expected {expected}") from None
+        raise TypeError(f"{name} is {shown(value)}; expected {expected}") from None
     if number < least:
-        raise ValueError(f"{name} is {value}; expected at least {least}")
+        raise ValueError(f"{name} is {shown(number)}; expected at least {least}")
+    if number > most:
+        raise ValueError(f"{name} is {shown(number)}; expected at most {most}")
     return number
 
 
@@ -259,6 +281,11 @@ def missing_pixels(
                 f"image has {infinite} infinite pixels; expected finite ones, or NaN for missing ones"
             )
         missing |= np.isnan(pixels)
+        largest = max(abs(end(pixels, where=~missing, initial=0)) for end in (np.min, np.max))
+        if float(largest) > LARGEST:
+            raise ValueError(
+                f"image has values up to {largest:.4g}; expected none larger than {LARGEST:g}"
+            )
     if missing.all() and not may_be_all:
         raise ValueError("image has no pixel that is there; expected at least one")
     return missing if missing.any() else None
@@ -268,20 +295,26 @@ def checked_positive(name: str, value: Any) -> float:
     if np.ndim(value) != 0:
         raise ValueError(f"{name} has shape {np.shape(value)}; expected a single positive number")
     try:
-        if isinstance(value, str | bytes | bool):
+        if isinstance(value, str | bytes | bool) or value is np.ma.masked:
             raise TypeError
         number = float(value)
+    except OverflowError:
+        number = math.inf
     except (TypeError, ValueError):
-        raise TypeError(f"{name} is {value!r}; expected a positive number") from None
-    if not 1e-300 < number < 1e300:
-        raise ValueError(f"{name} is {value!r}; expected a positive number")
+        raise TypeError(f"{name} is {shown(value)}; expected a positive number") from None
+    if 0 < number <= 1e-300 or number >= LARGEST:
+        raise ValueError(
+            f"{name} is {shown(value)}; expected a positive number between 1e-300 and {LARGEST:g}"
+        )
+    if not number > 0:
+        raise ValueError(f"{name} is {shown(value)}; expected a positive number")
     return number
 
 
 def checked_strength(strength: Any) -> float:
     number = checked_positive("strength", strength)
     if not 0.01 <= number <= 100:
-        raise ValueError(f"strength is {strength!r}; expected a number from 0.01 to 100")
+        raise ValueError(f"strength is {shown(strength)}; expected a number from 0.01 to 100")
     return number
 
 
@@ -290,11 +323,11 @@ def checked_workers(workers: int | None) -> int:
         if hasattr(os, "sched_getaffinity"):
             return len(os.sched_getaffinity(0))
         return os.cpu_count() or 1
-    return _checked_whole("workers", workers, 1, "a whole number or None")
+    return checked_whole("workers", workers, 1, expected="a whole number or None")
 
 
 def checked_progress(progress: Any) -> Progress:
     if not isinstance(progress, bool) and not callable(progress):
-        raise TypeError(f"progress is {progress!r}; expected True, False or a function")
+        raise TypeError(f"progress is {shown(progress)}; expected True, False or a function")
     found: Progress = progress
     return found

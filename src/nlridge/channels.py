@@ -73,8 +73,11 @@ def planes_of(pixels: Array, sigmas: Array, scales: Array) -> list[Planes]:
     `pixels` is a sample of the image, (channels, count), and `sigmas` the level of the noise of each
     channel; those without noise are left out.  Planes are made of the channels times `scales`.
     """
-    units = np.where(sigmas > 0, sigmas, 1.0)
-    covariance = np.atleast_2d(np.cov(pixels / units[:, None], bias=True))
+    units = np.where(sigmas > 0, sigmas, np.inf)
+    with np.errstate(over="ignore"):
+        # Where pixels are so bright that float32 cannot resolve the noise, somebody else will say so.
+        relative = np.clip(pixels / units[:, None], -1e100, 1e100)
+    covariance = np.atleast_2d(np.cov(relative, bias=True))
     return planes_by_covariance(covariance, sigmas, scales)
 
 

@@ -142,8 +142,10 @@ def denoise(
 
     Where `sigma` is a map, its median over the pixels with noise counts for the choice of patch and group
     sizes, and pixels count as having a hundredth of it at least. A pixel whose sigma is more than five times
-    that of the pixels around it is found anew from those, as if it were missing. The level of several channels
-    is the root of their mean square.
+    that of the pixels around it is estimated from those, as if it were missing; so is a pixel of which the map
+    says that nothing is known, by a sigma of more than 10,000 times the median, or of more than four times the
+    range of the image and five times the median of the others. The level of several channels is the root of
+    their mean square.
 
     References
     ----------
@@ -330,6 +332,6 @@ def _prepared(
         for k, frame in enumerate(frames):
             missing = missing_in(k)
             if levels is not None:
-                trusted(frame_of(levels, k), missing, len(frame))
+                trusted(frame_of(levels, k), missing, frame)
 
     return frames, prepare, layout

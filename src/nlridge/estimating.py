@@ -6,6 +6,7 @@ import numpy.typing as npt
 from .arguments import checked_image, missing_pixels
 from .noise import Noise
 from .noise.estimation import noise_of, sigma_of
+from .wording import shown
 
 
 def estimate_sigma(
@@ -106,7 +107,7 @@ def estimate_noise(
     True
     """
     if kind not in ("auto", "gaussian", "poisson"):
-        raise ValueError(f"kind is {kind!r}; expected 'auto', 'gaussian' or 'poisson'")
+        raise ValueError(f"kind is {shown(kind)}; expected 'auto', 'gaussian' or 'poisson'")
     frames, masked, _ = checked_image(image, mask, channel_axis=channel_axis, may_be_stack=False)
     missing = missing_pixels(frames[0], None if masked is None else masked[0])
     return noise_of(frames[0], missing, kind)

@@ -19,9 +19,10 @@ from .engines import cpu
 from .engines.grid import lines
 from .levels import Levels, trusted
 from .missing import fill
-from .noise import Noise
+from .noise import Noise, power_of_two
 from .noise.estimation import noise_of
 from .noise.gaussian import Gaussian
+from .patches.matching import BRIGHT
 
 Pixels = npt.NDArray[Any]
 Array = npt.NDArray[np.float64]
@@ -62,7 +63,7 @@ class Job:
 
     def run(self, workers: int, tick: Callable[[], None]) -> Iterator[Sequence[Image]]:
         """The pilot and the result, in planes of the stabilised and scaled image."""
-        filled = self._filled()
+        filled = _any_of(self.missing, self.levels.lost, self.pixels.shape)
         noisy = self.noisy(filled)
         variances = self.variances
         run = partial(cpu.run_pass, workers=workers, tick=tick)
@@ -78,13 +79,6 @@ class Job:
             )
         return zip(*together, strict=True)
 
-    def _filled(self) -> Mask | None:
-        """Pixels that are found anew: those that are not there, and those that are hardly more than noise."""
-        masks = [mask for mask in (self.missing, self.levels.lost) if mask is not None]
-        if not masks:
-            return None
-        return np.broadcast_to(np.logical_or.reduce(np.broadcast_arrays(*masks)), self.pixels.shape)
-
     def noisy(self, filled: Mask | None) -> Image:
         """The stabilised and scaled image, without gaps."""
         noisy = np.zeros(self.pixels.shape, np.float32)
@@ -95,17 +89,20 @@ class Job:
                 if self.missing is not None:
                     part = np.where(self.missing[channel, rows], 0, part)
                 stable = self.noise.stabilise(part)
-                np.multiply(
-                    stable, scale, out=noisy[channel, rows], dtype=np.float64, casting="unsafe"
-                )
-            if filled is not None and filled[channel].any():
-                noisy[channel] = fill(noisy[channel], filled[channel])
+                with np.errstate(over="ignore"):  # looked at below
+                    np.multiply(
+                        stable, scale, out=noisy[channel, rows], dtype=np.float64, casting="unsafe"
+                    )
+            if filled is not None:
+                noisy[channel, filled[channel]] = 0
             largest = float(max(abs(noisy[channel].max()), abs(noisy[channel].min())))
-            if not largest < 1e12:
+            if not largest < BRIGHT:
                 raise ValueError(
                     f"sigma is {self.levels.typical[channel]:.4g}; expected at least 1e-12 of the image's "
                     f"largest value, {largest / scale:.4g}"
                 )
+            if filled is not None and filled[channel].any():
+                noisy[channel] = fill(noisy[channel], filled[channel])
         return noisy
 
     def result(self, workers: int, tick: Callable[[], None]) -> npt.NDArray[np.floating[Any]]:
@@ -119,14 +116,15 @@ class Job:
         """What the caller gets: the image's own units, floats of its width, missing pixels as they were."""
         restored = np.empty(self.pixels.shape, float_type(self.pixels.dtype))
         restored[...] = self.pixels
-        limits = np.finfo(restored.dtype)
+        largest = min(float(np.finfo(restored.dtype).max), np.finfo(np.float64).max)
         for planes, image in zip(self.planes, images, strict=True):
             for channel, stabilised in zip(planes.channels, planes.back(image), strict=True):
                 for rows in _bands(stabilised):
-                    values = np.divide(stabilised[rows], self.scales[channel], dtype=np.float64)
+                    with np.errstate(over="ignore"):
+                        values = np.divide(stabilised[rows], self.scales[channel], dtype=np.float64)
                     values = self.noise.restore(values)
-                    if limits.bits == 16:  # a result may be a little larger than all that went in
-                        values = np.clip(values, limits.min, limits.max)
+                    # A result may be a little larger than all that went in.
+                    values = np.clip(values, -largest, largest)
                     if self.missing is not None:
                         gone = self.missing[channel, rows]
                         values = np.where(gone, self.pixels[channel, rows], values)
@@ -153,17 +151,19 @@ def decided(
     if noise is None or levels is None:
         noise = Gaussian(0) if gone.all() else noise_of(pixels, missing)
         levels = np.asarray(noise.level, np.float64).reshape(-1, 1, 1)
+    found = trusted(levels, missing, pixels)
+    unknown = _any_of(missing, found.hopeless, pixels.shape)
     if data_range is None:
-        ends = [typical_ends(channel) for channel in _channels(pixels, missing)]
+        ends = [typical_ends(channel) for channel in _channels(pixels, unknown)]
     else:
         ends = [(noise.black_level, noise.black_level + data_range)]
     return settled(
         pixels,
         missing,
         noise,
-        trusted(levels, missing, len(pixels)),
+        found,
         ends,
-        partial(_sample, pixels, missing),
+        partial(_sample, pixels, unknown),
         strength,
         method,
         gone,
@@ -189,7 +189,7 @@ def settled(
     spans = np.array([high - low for low, high in map(noise.stabilise, np.array(ends, np.float64))])
     ranges = np.broadcast_to(spans, len(gone))
     # Less than a ten-thousandth nobody would see, and float32 could not resolve its square.
-    noisy = (levels.typical > 1e-4 * ranges) & ~gone
+    noisy = (levels.typical > np.maximum(1e-4 * ranges, 1e-300)) & ~gone
     levels = levels._replace(typical=np.where(noisy, levels.typical, 0.0))
     if isinstance(method, str):
         spread = _rms(ranges[noisy]) if noisy.any() else 1.0
@@ -208,8 +208,16 @@ def settled(
     )
 
 
+def _any_of(one: Mask | None, other: Mask | None, shape: tuple[int, ...]) -> Mask | None:
+    """The pixels of either mask, which broadcasts against an image of the given shape."""
+    masks = [mask for mask in (one, other) if mask is not None]
+    if not masks:
+        return None
+    return np.broadcast_to(np.logical_or.reduce(np.broadcast_arrays(*masks)), shape)
+
+
 def _powers_of_two(levels: Array) -> Array:
-    return np.array([math.ldexp(1.0, -round(math.log2(s))) if s > 0 else 0.0 for s in levels])
+    return np.array([1 / power_of_two(s) if s > 0 else 0.0 for s in levels])
 
 
 def _rms(values: Array) -> float:

@@ -8,8 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from .algorithm.settings import Recipe
-from .arguments import Progress, checked_image, checked_levels, checked_positive, missing_pixels
+from .arguments import (
+    Progress,
+    checked_image,
+    checked_levels,
+    checked_positive,
+    checked_whole,
+    missing_pixels,
+)
 from .denoising import Denoised, denoise, denoise_with_details
+from .levels import trusted
 from .noise import Noise
 
 _STEP = 0.05  # of the perturbation, in units of the noise: smaller ones meet the jumps of matching
@@ -93,8 +101,7 @@ def estimate_psnr(
     >>> bool(abs(found.psnr - truth) < 4 * found.standard_error)
     True
     """
-    if probes < 1:
-        raise ValueError(f"probes is {probes}; expected at least 1")
+    probes = checked_whole("probes", probes, 1, 1000)
     if peak is not None:
         peak = checked_positive("peak", peak)
     options: dict[str, Any] = {
@@ -138,9 +145,17 @@ def quality_of(
     levels = checked_levels(found.noise, layout)
     result = layout.frames(found.image).astype(np.float64)[0]
     there = np.ones(result.shape, bool) if missing is None else ~missing
-    variance = np.where(there, found.noise.variance(result, levels[0]), 0.0)
+    hopeless = trusted(levels[0], missing, frames[0]).hopeless
+    if hopeless is not None:
+        there &= ~hopeless
+    with np.errstate(over="ignore"):
+        variance = np.where(there, found.noise.variance(result, levels[0]), 0.0)
     if not variance.any():
         return Quality(math.inf, math.inf, 0.0, found)
+    if not 1e-140 < variance.max() < 1e140:  # its square is computed with
+        raise ValueError(
+            f"noise has a variance of up to {variance.max():.4g}; expected 1e-140 to 1e140"
+        )
     spread = np.sqrt(variance)
     divergence = np.zeros(result.shape)
     for probe in range(probes):
@@ -168,8 +183,8 @@ def quality_of(
     risk = max(risk, error / 2)
     top = _peak(frames.dtype, result[there]) if peak is None else peak
     return Quality(
-        noisy_psnr=10 * math.log10(top**2 / noise),
-        psnr=10 * math.log10(top**2 / risk),
+        noisy_psnr=20 * math.log10(top) - 10 * math.log10(noise),
+        psnr=20 * math.log10(top) - 10 * math.log10(risk),
         standard_error=10 / math.log(10) * error / risk,
         denoised=found,
     )

@@ -13,6 +13,7 @@ from .job import typical_ends
 from .noise.estimation import noise_of
 from .noise.gaussian import Gaussian
 from .torch import NLRidge
+from .wording import shown
 
 
 def denoise_tensor(
@@ -31,8 +32,8 @@ def denoise_tensor(
     where = "that needs a gradient" if on_cpu else f"on {image.device}"
     for name, value in (("mask", mask), *((name, options.pop(name)) for name in _FOR_THREADS)):
         if value is not None and value is not False:
-            shown = "given" if name == "mask" else repr(value)
-            raise ValueError(f"{name} is {shown}; expected none for a tensor {where}")
+            words = "given" if name == "mask" else shown(value)
+            raise ValueError(f"{name} is {words}; expected none for a tensor {where}")
     return _denoised_frames(image, sigma, where, **options).to(wanted)
 
 
@@ -61,7 +62,7 @@ def _denoised_frames(
         own = noise_of(_on_host(frame), None) if noise is None else noise
         if not isinstance(own, Gaussian):
             raise ValueError(
-                f"noise is {own!r}; expected Gaussian noise for a tensor {where}: "
+                f"noise is {shown(own)}; expected Gaussian noise for a tensor {where}: "
                 "pass sigma, or the image as an array"
             )
         level = np.reshape(own.level, (-1, 1, 1)) if levels is None else frame_of(levels, k)

@@ -26,7 +26,9 @@ from .arguments import checked_method, checked_positive, checked_strength
 from .arrays import like, sent
 from .channels import Planes, planes_by_covariance
 from .engines.torch import run_pass
-from .levels import FLOOR
+from .levels import FLOOR, HOPELESS
+from .patches.matching import BRIGHT
+from .wording import shown
 
 __all__ = ["NLRidge"]
 
@@ -158,9 +160,9 @@ class NLRidge(torch.nn.Module):
             noisy = np.where(level > 1e-4 * self.data_range, level, 0.0)
             planes = planes_by_covariance(covariance, noisy, 1 / level)
             if planes:
-                typical = float(np.sqrt(np.mean(noisy[noisy > 0] ** 2)))
-                named = isinstance(self.method, str)
-                row = table_level(typical, self.data_range) if named else None
+                relative = noisy[noisy > 0] / self.data_range
+                typical = float(np.sqrt(np.mean(np.minimum(relative, 1e100) ** 2)))
+                row = table_level(typical, 1.0) if isinstance(self.method, str) else None
                 split = tuple(tuple(part.channels) for part in planes)
                 found.setdefault((split, row), {})[k] = planes
         for (_, row), members in found.items():
@@ -183,9 +185,18 @@ def _checked_sigma(sigma: Any, images: Tensor) -> Tensor:
     """The noise as a tensor of four dimensions that broadcasts against the images."""
     if not isinstance(sigma, Tensor):
         if np.ndim(sigma) == 0:
-            sigma = checked_positive("sigma", sigma)
-            return images.new_full((1, 1, 1, 1), sigma)
-        sigma = torch.as_tensor(sigma)
+            number = checked_positive("sigma", sigma)
+            if not number <= torch.finfo(images.dtype).max:
+                raise ValueError(f"sigma is {shown(sigma)}; expected what {images.dtype} can hold")
+            return images.new_full((1, 1, 1, 1), number)
+        try:
+            sigma = torch.as_tensor(sigma)
+        except (TypeError, ValueError, RuntimeError):
+            raise TypeError(
+                f"sigma is {shown(sigma)}; expected a number or a tensor of numbers"
+            ) from None
+    if sigma.is_complex() or sigma.dtype == torch.bool:
+        raise TypeError(f"sigma has dtype {sigma.dtype}; expected numbers")
     found = sigma.detach().to(images)
     if found.ndim == 1:
         found = found[:, None, None, None]
@@ -217,17 +228,22 @@ def _seen(images: Tensor, sigmas: Tensor, typical: Tensor, units: Tensor) -> tup
     facts = (
         (~images.isfinite()).sum(),
         *sigmas.aminmax(),
+        units.detach().abs().max(),
         typical.expand(batch, channels, 1, 1),
         centred @ centred.mT / centred.shape[-1],
     )
     together = torch.cat([fact.to(images.dtype).flatten() for fact in facts])
-    wrong, low, high, *others = together.tolist()
+    wrong, low, high, brightest, *others = together.tolist()
     levels, covariances = np.split(np.array(others), [batch * channels])
     if wrong > 0:
         raise ValueError(f"x has {wrong:g} pixels that are not finite; expected finite ones")
     if not (low >= 0 and high < np.inf and levels.min() > 0):
         raise ValueError(
             f"sigma is from {low:g} to {high:g}; expected finite numbers, most of them positive"
+        )
+    if not brightest < BRIGHT:
+        raise ValueError(
+            f"sigma is {levels.min():.4g}; expected at least 1e-12 of the largest value of x"
         )
     return levels.reshape(batch, -1), covariances.reshape(batch, channels, channels)
 
@@ -238,7 +254,7 @@ def _variance(
     """That of the noise in the planes, from its level in the channels relative to the typical one."""
     if relative.shape[2:] == (1, 1):
         return 1.0
-    squares = relative.clip(min=FLOOR) ** 2  # pixels are not trusted more than that
+    squares = relative.clip(FLOOR, HOPELESS) ** 2  # pixels are not trusted more than that, nor less
     if relative.shape[1] == 1:
         return squares.expand(shape[0], 1, *shape[2:])[rows[:, 0]].movedim(1, 0)
     return torch.einsum("bpc,bchw->pbhw", rotation**2, squares.expand(shape)[rows, columns])

@@ -4,6 +4,7 @@ import operator
 from dataclasses import dataclass, fields, replace
 
 from ..families import Family
+from ..wording import shown
 from .pyramid import coarser_shape
 
 
@@ -11,12 +12,12 @@ def _whole(name: str, value: object) -> int:
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise TypeError(f"{name} is {value!r}; expected a whole number") from None
+        raise TypeError(f"{name} is {shown(value)}; expected a whole number") from None
 
 
 def _expect(name: str, value: float, low: int, high: int, why: str = "") -> None:
     if not (isinstance(value, int | float) and low <= value <= high):
-        raise ValueError(f"{name} is {value!r}; expected a number from {low} to {high}{why}")
+        raise ValueError(f"{name} is {shown(value)}; expected a number from {low} to {high}{why}")
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ class CoarseScale:
 
     def __post_init__(self) -> None:
         if not isinstance(self.recipe, Recipe):
-            raise TypeError(f"recipe is {self.recipe!r}; expected a Recipe")
+            raise TypeError(f"recipe is {shown(self.recipe)}; expected a Recipe")
         for name in ("pilot_level", "result_level"):
             object.__setattr__(self, name, _whole(name, getattr(self, name)))
             _expect(name, getattr(self, name), 1, 10)
@@ -174,12 +175,16 @@ class Recipe:
     def __post_init__(self) -> None:
         if not isinstance(self.family, Family):
             raise TypeError(
-                f"family is {self.family!r}; expected a Family such as nlridge.families.Ridge()"
+                f"family is {shown(self.family)}; expected a Family such as nlridge.families.Ridge()"
             )
+        if not isinstance(self.first, Step):
+            raise TypeError(f"first is {shown(self.first)}; expected a Step")
+        if not (self.second is None or isinstance(self.second, Step)):
+            raise TypeError(f"second is {shown(self.second)}; expected a Step or None")
         if not isinstance(self.rounds, Rounds):
-            raise TypeError(f"rounds is {self.rounds!r}; expected Rounds")
+            raise TypeError(f"rounds is {shown(self.rounds)}; expected Rounds")
         if not (self.coarse is None or isinstance(self.coarse, CoarseScale)):
-            raise TypeError(f"coarse is {self.coarse!r}; expected a CoarseScale or None")
+            raise TypeError(f"coarse is {shown(self.coarse)}; expected a CoarseScale or None")
         if self.second is not None and self.family.refine is None:
             raise ValueError(
                 f"second is {self.second}; expected None, since {self.family!r} has one step"

@@ -14,6 +14,7 @@ from numba import types
 from ..algorithm.inputs import StepInputs
 from ..algorithm.passes import Pass, PlaneSet
 from ..families import Estimate, GroupNoise
+from ..families.family import applied
 from ..kernels.compile import compiled, kernel, part
 from ..kernels.linalg import ones, padded
 from ..kernels.simd import LANES, fma, load, splat, store
@@ -349,8 +350,11 @@ def _denoise_groups_by_formula(
             mean = np.mean(V, axis=(-2, -1), keepdims=True) if np.ndim(V) else V
             left = np.maximum(1 - np.sqrt(spread / mean), images.keep + 1e-6)
             V = np.broadcast_to(V * left**2, Y.shape)  # as formulas are promised
-        estimate, weights = formula(Y, X, GroupNoise(V))
-        estimate, weights = np.asarray(estimate), np.asarray(weights)
+        estimate, weights = map(np.asarray, applied(formula, Y, X, GroupNoise(V)))
+        if any(array.dtype.kind not in "uif" for array in (estimate, weights)):
+            raise TypeError(
+                f"the formula gave arrays of {estimate.dtype} and {weights.dtype}; expected numbers"
+            )
         expected = (len(here), n, m), (len(here), m)
         if (estimate.shape, weights.shape) != expected:
             raise ValueError(

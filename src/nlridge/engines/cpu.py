@@ -15,6 +15,7 @@ import numpy as np
 from ..algorithm.inputs import StepInputs
 from ..algorithm.passes import Pass
 from ..patches.groups import normalise
+from ..patches.matching import BRIGHT
 from .block import GroupDenoiser, Groups, Lines, denoise_block, denoiser_of
 from .grid import Block, Image, lines, rows_read
 from .pool import in_order
@@ -124,6 +125,6 @@ def _normalised(
     for change in (total, rest):
         if len(change):
             # Next to pixels so bright that float32 cannot resolve the noise, the image is left as it is.
-            change[~np.isfinite(change)] = 0
+            change[~(np.abs(change) < BRIGHT)] = 0
             change += noisy
     return total, rest

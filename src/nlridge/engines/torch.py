@@ -21,7 +21,8 @@ from ..algorithm.inputs import StepInputs
 from ..algorithm.passes import Pass, PlaneSet
 from ..arrays import sent
 from ..families import GroupNoise
-from ..patches.matching import FAR
+from ..families.family import applied
+from ..patches.matching import BRIGHT, FAR
 from .grid import Block, Positions, group_sizes, references
 
 Groups: TypeAlias = dict[tuple[int, ...], Tensor]
@@ -98,7 +99,7 @@ def _run_pass(
         dim=1,
     )
     # Next to pixels so bright that float32 cannot resolve the noise, the image is left as it is.
-    found = noisy + torch.where(found.isfinite(), found, 0)
+    found = noisy + torch.where(found.abs() < BRIGHT, found, 0)
     return found[0], found[-1]
 
 
@@ -237,11 +238,17 @@ def _sums(inputs: StepInputs, plane_set: PlaneSet, step: Pass, groups: Tensor) -
     V = V * left**2
     # A formula is promised a number, or a tensor of the shape of Y.
     noise = GroupNoise(V.expand_as(Y) if isinstance(V, Tensor) else V)
-    estimate, weights = step.estimator.formula(Y, X, noise)
+    estimate, weights = applied(step.estimator.formula, Y, X, noise)
     if not (isinstance(estimate, Tensor) and isinstance(weights, Tensor)):
         raise TypeError(
             f"the formula gave {type(estimate).__name__} and {type(weights).__name__}; "
             "expected tensors for tensors"
+        )
+    expected = tuple(Y.shape), (Y.shape[0], Y.shape[-1])
+    if (tuple(estimate.shape), tuple(weights.shape)) != expected:
+        raise ValueError(
+            f"the formula gave tensors of shapes {tuple(estimate.shape)} and {tuple(weights.shape)}; "
+            f"expected {expected[0]} and {expected[1]}"
         )
     # What changes is averaged: sums of bright patches would lose digits.
     change = estimate - Y

@@ -1,12 +1,15 @@
 """What a family of local denoisers is: one estimator for each of the two steps, and what it is told about the noise."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar, TypeAlias
 
 import numpy.typing as npt
 
-from ..arrays import Array, spread
+from ..arrays import Array, is_tensor, spread
+from ..wording import shown
 
 Estimate: TypeAlias = tuple[Array, Array]
 """Denoised groups, and the weight of each of their patches."""
@@ -113,6 +116,31 @@ class Family:
         raise NotImplementedError(f"{type(self).__name__} has no pilot; expected an Estimator")
 
 
+def applied(formula: Callable[..., Estimate], Y: Array, X: Array, noise: GroupNoise) -> Estimate:
+    """What a formula gives, if it is a pair, as it has to be."""
+    found = _of_tensors(formula, Y, X, noise) if is_tensor(Y) else formula(Y, X, noise)
+    if not (isinstance(found, tuple | list) and len(found) == 2):
+        what = f"{len(found)} things" if isinstance(found, tuple | list) else type(found).__name__
+        what = {"ndarray": "an array", "Tensor": "a tensor", "NoneType": "None"}.get(what, what)
+        raise TypeError(f"the formula gave {what}; expected (denoised, weights)")
+    return found[0], found[1]
+
+
+def _of_tensors(formula: Callable[..., Estimate], *groups: Any) -> Estimate:
+    """NumPy takes tensors at times, and warns; and fails if they are on a device, or need a gradient."""
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message=".*__array_wrap__")
+            return formula(*groups)
+    except (Warning, TypeError, RuntimeError) as error:
+        if not any(hint in str(error) for hint in ("__array_wrap__", "numpy()", "to numpy")):
+            raise
+        raise TypeError(
+            "the formula called a function of NumPy with a tensor; expected operators and methods that "
+            "arrays and tensors have in common"
+        ) from error
+
+
 def squared_norm(matrix: Array) -> Array:
     """|A|², the squared Frobenius norm of each matrix."""
     return (matrix**2).sum(axis=(-2, -1))
@@ -124,11 +152,13 @@ def conditioned(noisier: float) -> float:
 
 
 def expect_not_negative(name: str, value: float) -> None:
-    """Refuse an option of a family that has to be 0 or more."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} is {value!r}; expected a number")
+    """Refuse an option of a family that is not a number of reasonable size."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name} is {shown(value)}; expected a number")
     if not value >= 0:
-        raise ValueError(f"{name} is {value!r}; expected a number that is not negative")
+        raise ValueError(f"{name} is {shown(value)}; expected a number that is not negative")
+    if value > 1e6:  # kernels square it
+        raise ValueError(f"{name} is {shown(value)}; expected at most 1e6")
 
 
 def constant(*numbers: float) -> Callable[[int, int], Sequence[float]]:

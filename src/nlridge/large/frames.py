@@ -146,7 +146,7 @@ def decided(
         frame,  # type: ignore[arg-type]
         None,
         noise,
-        trusted(levels(noise), None, len(gone)),
+        trusted(levels(noise), None, frame),  # type: ignore[arg-type]
         ends,
         lambda: sample,
         strength,

@@ -1,5 +1,6 @@
 """What the noise is: one file a model, behind one interface; and how to find out."""
 
+import math
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -8,6 +9,11 @@ import numpy.typing as npt
 Array: TypeAlias = npt.NDArray[np.float64]
 Level: TypeAlias = float | tuple[float, ...] | Array
 """One number, one for each channel, or one for each pixel."""
+
+
+def power_of_two(number: float) -> float:
+    """One that is near a number, by which others can be divided without being rounded; 1 for 0."""
+    return math.ldexp(1.0, max(round(math.log2(number)), -1000)) if number > 0 else 1.0
 
 
 class Noise(Protocol):

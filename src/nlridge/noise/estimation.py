@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import Array, Noise
+from . import Array, Noise, power_of_two
 from .gaussian import Gaussian
 from .poisson import PoissonGaussian
+
+_Channel = tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]
 
 # White noise by the principal components of weakly textured patches.
 _PATCH = 7
@@ -28,7 +30,9 @@ _ALIKE = 1.15  # channels whose estimates differ by less are taken to have the s
 def sigma_of(pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) -> float:
     """The standard deviation of the noise of a plane; see `estimate_sigma`."""
     pixels, gone = _countable(pixels, missing)
+    [(pixels, _)], unit = _in_units([(pixels, gone)])
     values, _, scale = _normalised(pixels, gone)
+    scale *= unit
     patches = _calm_patches_first(values, gone)
     if patches is None:
         return scale * _from_differences(values, gone)
@@ -42,9 +46,12 @@ def noise_of(
     gone = [None] * len(pixels) if missing is None else missing
     if kind != "gaussian":
         channels = [_countable(*channel) for channel in zip(pixels, gone, strict=True)]
+        channels, unit = _in_units(channels)
         found = _growing_noise(channels, doubt=kind == "auto")
-        if found is not None:
-            return found
+        if found is not None and found.gain * unit > 1e-300:
+            return PoissonGaussian(
+                found.gain * unit, found.read_noise * unit, found.black_level * unit
+            )
         if kind == "poisson":
             raise ValueError(
                 "image has no noise that grows with the signal, or too few pixels of different brightness "
@@ -52,7 +59,8 @@ def noise_of(
             )
     sigmas = [sigma_of(*channel) for channel in zip(pixels, gone, strict=True)]
     if max(sigmas) <= _ALIKE * min(sigmas):
-        return Gaussian(math.sqrt(np.mean(np.square(sigmas))))
+        unit = power_of_two(max(sigmas))
+        return Gaussian(unit * math.sqrt(np.mean(np.square(np.array(sigmas) / unit))))
     return Gaussian(sigmas)
 
 
@@ -70,6 +78,18 @@ def _countable(
         if enough and counts[extreme] > 10 * counts[next_to_it]:
             gone |= pixels == levels[extreme]
     return pixels.astype(np.float64), gone
+
+
+def _in_units(channels: list[_Channel]) -> tuple[list[_Channel], float]:
+    """Channels in units of a power of two, where squares of their pixels would overflow or vanish, and the unit."""
+    ends = [
+        f(pixels, where=~gone, initial=0) for pixels, gone in channels for f in (np.min, np.max)
+    ]
+    largest = float(max(map(abs, ends)))
+    if largest == 0 or 1e-100 < largest < 1e100:
+        return channels, 1.0
+    unit = power_of_two(largest)
+    return [(pixels / unit, gone) for pixels, gone in channels], unit
 
 
 def _normalised(
@@ -151,9 +171,7 @@ def _smallest_variance(
         stop = min(len(corners), int(1.1 * count) + 1)
 
 
-def _growing_noise(
-    channels: list[tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]], doubt: bool
-) -> PoissonGaussian | None:
+def _growing_noise(channels: list[_Channel], doubt: bool) -> PoissonGaussian | None:
     """Noise that grows with the signal, as of a camera that counts alike in all channels; if it does.
 
     With `doubt`, only if it does so clearly.

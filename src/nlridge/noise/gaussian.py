@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..wording import shown
 from . import Array, Level
 
 
@@ -37,14 +38,17 @@ class Gaussian:
     def __init__(self, sigma: float | Sequence[float] | npt.NDArray[Any]) -> None:
         try:
             levels = np.array(sigma, np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise TypeError(
-                f"sigma is {sigma!r}; expected a number or an array of numbers"
+                f"sigma is {shown(sigma)}; expected a number or an array of numbers"
             ) from None
         found: Level = float(levels) if levels.ndim == 0 else levels
         if levels.ndim < 2:
             if not np.all((levels >= 0) & (levels < 1e300)):
-                raise ValueError(f"sigma is {sigma!r}; expected a number that is not negative")
+                expected = "a number that is" if levels.ndim == 0 else "numbers that are"
+                raise ValueError(
+                    f"sigma is {shown(sigma)}; expected {expected} not negative and below 1e300"
+                )
             if levels.ndim == 1:
                 found = tuple(levels.tolist())
         else:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..wording import shown
 from . import Array
 
 
@@ -57,17 +58,21 @@ class PoissonGaussian:
         for name in ("gain", "read_noise", "black_level"):
             value = getattr(self, name)
             if not isinstance(value, Real) or isinstance(value, bool):
-                raise TypeError(f"{name} is {value!r}; expected a number")
-        if not 0 < self.gain < 1e300:
-            raise ValueError(f"gain is {self.gain!r}; expected a positive number")
+                raise TypeError(f"{name} is {shown(value)}; expected a number")
+        if not 1e-300 < self.gain < 1e300:
+            raise ValueError(f"gain is {shown(self.gain)}; expected a positive number")
         if not 0 <= self.read_noise < 1e300:
             raise ValueError(
-                f"read_noise is {self.read_noise!r}; expected a number that is not negative"
+                f"read_noise is {shown(self.read_noise)}; expected a number that is not negative"
             )
-        if not math.isfinite(self.black_level):
-            raise ValueError(f"black_level is {self.black_level!r}; expected a finite number")
+        if not -1e300 < self.black_level < 1e300:
+            raise ValueError(f"black_level is {shown(self.black_level)}; expected a finite number")
         for name in ("gain", "read_noise", "black_level"):
             object.__setattr__(self, name, float(getattr(self, name)))
+        if self.read_noise / self.gain > 1e100:  # the square is computed with
+            raise ValueError(
+                f"read_noise is {self.read_noise:g}; expected at most 1e100 times the gain, {self.gain:g}"
+            )
 
     def __str__(self) -> str:
         words = f"Poisson noise with a gain of {self.gain:.4g}"
@@ -87,7 +92,9 @@ class PoissonGaussian:
         return 3 / 8 + (self.read_noise / self.gain) ** 2
 
     def stabilise(self, image: npt.NDArray[Any]) -> Array:
-        counts = (image.astype(np.float64) - self.black_level) / self.gain
+        with np.errstate(over="ignore"):
+            counts = (image.astype(np.float64) - self.black_level) / self.gain
+        counts = np.minimum(counts, 1e300)
         return 2 * np.sqrt(np.maximum(counts + self._darkest, 0))
 
     def variance(self, truth: Array, level: Array) -> Array:
@@ -95,7 +102,7 @@ class PoissonGaussian:
 
     def restore(self, estimate: npt.NDArray[Any]) -> Array:
         """The inverse that has no bias, not the plain one; no pixel is darker than the black level."""
-        v = np.maximum(estimate.astype(np.float64), 2 * math.sqrt(3 / 8))
+        v = np.clip(estimate.astype(np.float64), 2 * math.sqrt(3 / 8), 1e100)
         root = math.sqrt(1.5)
         counts = v**2 / 4 + root / (4 * v) - 11 / (8 * v**2) + 5 * root / (8 * v**3) - 1 / 8
         counts -= (self.read_noise / self.gain) ** 2

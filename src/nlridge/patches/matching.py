@@ -17,8 +17,10 @@ from ..kernels.simd import (
     store,
 )
 
+BRIGHT = 1e12  # in units of the noise: squares of larger numbers, many of them added up, are too large for float32
 FAR = np.float32(1e15)  # what surrounds the image: patches that touch it are never similar
 _FARTHEST = np.float32(3e38)  # what is added to it is lost
+_FAR_ENOUGH = np.float32(2.9e38)  # no distance within a window is larger
 
 _MANY = 48 // LANES
 _distances_many = distance_tile(_MANY)
@@ -120,13 +122,16 @@ def nearest(values, v, window, m, guess, image_row, corner, places, kept, chosen
     values[v:] are the distances of one reference at `corner`.  Of equal distances the first in
     position counts as smaller.  `guess` is a guess at the m-th distance: it saves time and has no
     influence on the result.  Returns a guess for the next reference.  `kept` and `chosen` are room
-    for work.
+    for work.  Whatever the distances are, also if they are no numbers, places are those of patches of the window.
     """
     lanes = padded(window)
     radius = window // 2
     block = values[v : v + window * lanes]
 
-    # A threshold that keeps at least m patches and not many more.
+    # A threshold that keeps at least m patches and not many more.  Numbers are compared by their bits where they may be
+    # no numbers, which kernels are compiled not to expect.
+    if bits_of(guess) < 0 or bits_of(guess) > bits_of(_FAR_ENOUGH):
+        guess = _FAR_ENOUGH
     low, high, threshold = np.float32(0), _FARTHEST, guess
     for _ in range(48):
         count = _count_at_most(block, window * lanes, threshold)
@@ -140,8 +145,9 @@ def nearest(values, v, window, m, guess, image_row, corner, places, kept, chosen
             threshold = threshold * np.float32(1.5) + np.float32(0.01)
         else:
             threshold = np.float32(0.5) * (low + high)
+        threshold = min(threshold, _FAR_ENOUGH)
     if count < m or count > 2 * m + 8:
-        threshold = high
+        threshold = min(high, _FAR_ENOUGH)
 
     # What it keeps.
     size = 0
@@ -182,10 +188,13 @@ def nearest(values, v, window, m, guess, image_row, corner, places, kept, chosen
         if not take and kept[i] <= last and spare > 0:
             take = True
             spare -= 1
-        if take:
+        if take and count < m:
             chosen[count] = places[i]
             kept[count] = kept[i]
             count += 1
+    for j in range(count, m):  # of distances that are no numbers: the reference itself
+        chosen[j] = corner
+        kept[j] = _FAR_ENOUGH
 
     # In order: a patch comes after all that are nearer, and the last of equals takes the last place.
     for o in range(m, padded(m)):
@@ -193,8 +202,8 @@ def nearest(values, v, window, m, guess, image_row, corner, places, kept, chosen
     for j in range(m):
         places[j] = -1
     for j in range(m - 1, -1, -1):
-        rank = _count_at_most(kept, padded(m), kept[j]) - 1
-        while places[rank] >= 0:
+        rank = max(min(_count_at_most(kept, padded(m), kept[j]), m), 1) - 1
+        while rank > 0 and places[rank] >= 0:
             rank -= 1
         places[rank] = chosen[j]
     return last * np.float32(1.05)

@@ -1,0 +1,139 @@
+"""The harness for fuzzing: what becomes of a case is told correctly."""
+
+import os
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fuzz.harness import BROKEN, CLEAN, OK, UGLY, Case, Limits, outcomes, raise_statements
+
+from nlridge import denoise
+
+ROOT = Path(__file__).parent.parent
+# Other tests may have left threads, which no case needs.
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+
+
+def outcome(run, **limits):
+    (found,) = outcomes([Case("test", 7)], {"test": run}, Limits(**limits))
+    return found
+
+
+def crash():
+    os.kill(os.getpid(), 11)
+
+
+def hang():
+    while True:
+        time.sleep(1)
+
+
+def leak():
+    kept = []
+    while True:
+        kept.append(np.ones(2**20))
+
+
+def leak_at_once():
+    np.ones(2**25)  # 256 MB, gone before anybody looks
+
+
+def warn():
+    warnings.warn("mind the gap", stacklevel=1)
+
+
+def warn_by_numpy():
+    np.float32(1e38) * np.float32(10)
+
+
+def refuse():
+    denoise(np.zeros((5, 5)), -1)
+
+
+def refuse_by_numpy():
+    np.zeros(3) + np.zeros(4)
+
+
+def two_lines():
+    raise ValueError("one\ntwo")
+
+
+def print_to_stderr():
+    os.write(2, b"libsomething: error\n")
+
+
+def exhaust():
+    np.zeros(2**50)
+
+
+def exit_early():
+    os._exit(3)
+
+
+@pytest.mark.parametrize(
+    ("what", "verdict", "reason"),
+    [
+        (lambda: None, OK, ""),
+        (refuse, CLEAN, "ValueError: sigma is -1; expected a positive number"),
+        (two_lines, UGLY, "expected a message of one line"),
+        (refuse_by_numpy, UGLY, ""),
+        (lambda: {}["key"], UGLY, "KeyError: 'key'"),
+        (lambda: int("1\n2"), UGLY, "ValueError"),
+        (warn, UGLY, "warned: mind the gap"),
+        (warn_by_numpy, UGLY, "warned: overflow encountered"),
+        (print_to_stderr, UGLY, "printed to stderr: ['libsomething: error']"),
+        (lambda: sys.exit(1), UGLY, "SystemExit"),
+        (lambda: np.testing.assert_equal(1, 2), BROKEN, "AssertionError"),
+        (crash, BROKEN, "ended by SIGSEGV"),
+        (exit_early, BROKEN, "ended with exit code 3 before its end"),
+        (hang, BROKEN, "took longer than 2 s"),
+        (leak, BROKEN, "took more than 64 MB"),
+        (leak_at_once, BROKEN, "more than 64 MB"),
+        (exhaust, CLEAN, "MemoryError"),
+    ],
+)
+def test_what_became_of_a_case(what, verdict, reason):
+    found = outcome(lambda seed, folder: what(), memory=2**26, seconds=2)
+    assert (found.verdict, reason in found.reason) == (verdict, True), found
+
+
+def test_a_case_is_told_its_seed_and_has_a_folder_of_its_own():
+    def run(seed, folder):
+        assert seed == 7
+        assert not list(folder.iterdir())
+        Path("here").write_text("a")
+        assert (folder / "here").exists()
+
+    assert outcome(run).verdict == OK
+    assert Case("test", 7).command == "python -m fuzz --again test 7"
+
+
+def test_raise_statements_that_are_reached_are_reported_even_if_errors_are_caught():
+    def run(seed, folder):
+        with pytest.raises(ValueError, match="sigma is -1"):
+            refuse()
+
+    found = outcome(run)
+    reached = [lines for lines in raise_statements() if lines & found.raised]
+    assert found.verdict == OK
+    assert [next(iter(lines))[0] for lines in reached] == ["arguments.py"]
+
+
+def test_a_crash_tells_where_it_was():
+    assert "in crash" in outcome(lambda seed, folder: crash()).details
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_the_command_line(again):
+    """The first calls of the API are all in order, and the same whenever they are repeated."""
+    pytest.importorskip("torch")
+    arguments = ["--again", "api", "3"] if again else ["--only", "api", "--cases", "40"]
+    command = [sys.executable, "-m", "fuzz", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ("memory: " if again else "40 cases in ") in done.stdout
+    assert again or "raise statements reached" in done.stdout
