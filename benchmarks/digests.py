@@ -44,7 +44,7 @@ def inputs() -> dict[str, tuple[Any, dict[str, Any]]]:
         "float64": (gray.astype(np.float64), {"sigma": 20}),
         "uint16": ((100 * np.clip(gray, 0, 255)).astype(np.uint16), {"sigma": 2000}),
         "strength": (gray, {"sigma": 20, "strength": 1.5}),
-        "poisson": (gray, {"noise": nlridge.PoissonGaussian(3, 5)}),
+        "poisson": (gray, {"noise": nlridge.PoissonGaussianNoise(3, 5)}),
     }
 
 

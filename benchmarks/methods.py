@@ -17,7 +17,7 @@ import nlridge
 from nlridge.algorithm.framework import two_steps
 from nlridge.algorithm.inputs import PlaneNoise, StepInputs
 from nlridge.algorithm.passes import passes_of
-from nlridge.arguments import checked_workers
+from nlridge.api.arguments import checked_workers
 from nlridge.engines import cpu
 from nlridge.families import BM3D, Bayes, Ridge
 from nlridge.families.bm3d import haar

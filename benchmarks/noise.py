@@ -39,7 +39,7 @@ def _sigma(name, images, levels):
             ours.append(nlridge.estimate_sigma(noisy) - sigma)
             seconds += time.perf_counter() - start
             theirs.append(wavelets(noisy) - sigma)
-            kinds.append(isinstance(nlridge.estimate_noise(noisy), nlridge.Gaussian))
+            kinds.append(isinstance(nlridge.estimate_noise(noisy), nlridge.GaussianNoise))
         print(
             f"  sigma {sigma:<3g} {_rms(ours):.3f} {np.mean(ours):+.3f} {np.max(np.abs(ours)):.2f}"
             f"   scikit-image {_rms(theirs):.3f}   {seconds / len(images):.3f} s"
@@ -61,7 +61,7 @@ def _poisson(name, images):
                 [
                     psnr(clean, image)
                     for clean in (
-                        nlridge.denoise(noisy, noise=nlridge.PoissonGaussian(gain)),
+                        nlridge.denoise(noisy, noise=nlridge.PoissonGaussianNoise(gain)),
                         nlridge.denoise(noisy),
                         nlridge.denoise(noisy, float(np.sqrt(gain * image.mean()))),
                     )
@@ -114,16 +114,16 @@ def _map(name, images):
 
 
 def _estimated_psnr(name, images):
-    """estimate_psnr against the truth, with sigma known and found out."""
+    """estimate_quality against the truth, with sigma known and found out."""
     print(
-        f"\nerror of estimate_psnr in dB, {name} (mean, largest, root mean square in standard errors)"
+        f"\nerror of estimate_quality in dB, {name} (mean, largest, root mean square in standard errors)"
     )
     for sigma in (15, 25):
         for kind, given in (("known", sigma), ("found out", None)):
             errors, scores = [], []
             for seed, _, image in shown(images, f"sigma {sigma}, {kind}"):
                 noisy = with_noise(image, sigma, seed)
-                found = nlridge.estimate_psnr(noisy, given, peak=255)
+                found = nlridge.estimate_quality(noisy, given, peak=255)
                 truth = 10 * np.log10(255**2 / np.mean((found.denoised.image - image) ** 2.0))
                 errors.append(abs(found.psnr - truth))
                 scores.append(errors[-1] / found.standard_error)

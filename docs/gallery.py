@@ -11,7 +11,7 @@ import numpy as np
 from skimage import data
 
 import nlridge
-from nlridge.demo import _side_by_side
+from nlridge.cli.demo import _side_by_side
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))

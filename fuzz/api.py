@@ -48,7 +48,7 @@ def warm_up() -> None:
     nlridge.denoise(
         image[0], workers=1, method=replace(_recipe_of_own(), rounds=nlridge.Rounds(2, 0.5))
     )
-    nlridge.estimate_psnr(image[0], 10.0, workers=1)
+    nlridge.estimate_quality(image[0], 10.0, workers=1)
     nlridge.denoise(torch.tensor(image[0], requires_grad=True), 10.0)
 
 
@@ -323,9 +323,9 @@ class _Model:
 def _noise_model(random: Random, shape: _Shape) -> Any:
     kind = random.random()
     if kind < 0.4:
-        return nlridge.Gaussian(_sigma_of(random, shape))
+        return nlridge.GaussianNoise(_sigma_of(random, shape))
     if kind < 0.9:
-        return nlridge.PoissonGaussian(
+        return nlridge.PoissonGaussianNoise(
             _mostly(random, _one_of(random, (0.1, 1, 2.5, 30, 1e-200, 1e200, 1e-20)), 0.95),
             _mostly(random, _one_of(random, (0, 1, 10, 1e-300, 1e90)), 0.95),
             _mostly(random, _one_of(random, (0, 0, 5, 100, -3, 1e250)), 0.95),
@@ -339,7 +339,7 @@ def _about_noise(random: Random, shape: _Shape) -> dict[str, Any]:
         return {"sigma": _sigma_of(random, shape)}
     if kind < 0.8:
         return {"noise": _noise_model(random, shape)}
-    return {} if kind < 0.98 else {"sigma": 10, "noise": nlridge.Gaussian(10)}
+    return {} if kind < 0.98 else {"sigma": 10, "noise": nlridge.GaussianNoise(10)}
 
 
 def _step(random: Random) -> Any:
@@ -522,7 +522,7 @@ def _psnr(random: Random, folder: Path) -> None:
         options["probes"] = _mostly(random, 2, 0.7)
         if options["probes"] in (10, 25, 255):
             options["probes"] = 3
-    found = _performed(nlridge.estimate_psnr, image, **options)
+    found = _performed(nlridge.estimate_quality, image, **options)
     for name in ("noisy_psnr", "psnr", "standard_error", "gain"):
         assert not math.isnan(getattr(found, name)), f"{name} is NaN"
     assert found.standard_error >= 0
@@ -574,7 +574,9 @@ def _settings(random: Random, folder: Path) -> None:
     elif kind == 3:
         repr(_recipe(random))
     else:
-        model = nlridge.PoissonGaussian(*(_anything(random) for _ in range(random.integers(1, 4))))
+        model = nlridge.PoissonGaussianNoise(
+            *(_anything(random) for _ in range(random.integers(1, 4)))
+        )
         values = np.array([0.0, 1.0, 1e5])
         assert np.isfinite(model.restore(model.stabilise(values))).all()
 

@@ -14,7 +14,7 @@ import tifffile
 from astropy.io import fits
 from PIL import Image
 
-from nlridge.batch import clean_picture
+from nlridge.cli.batch import clean_picture
 from nlridge.files import SUFFIXES, Picture, read, write
 
 Random = np.random.Generator

@@ -29,9 +29,9 @@ import zarr
 
 import nlridge
 from nlridge import report
-from nlridge.batch import clean_file
+from nlridge.cli.batch import clean_file
+from nlridge.cli.tiled import clean_tiled
 from nlridge.files import atomic
-from nlridge.tiled import clean_tiled
 
 _KILLED, _FULL, _REFUSED, _WRONG = 71, 72, 73, 74  # how a process ends
 

@@ -11,8 +11,8 @@ import numpy as np
 import zarr
 
 import nlridge
-from nlridge.large.stores import opened
-from nlridge.tiled import clean_tiled
+from nlridge.cli.tiled import clean_tiled
+from nlridge.large.disk import opened
 
 _METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup")
 _VALUES = (

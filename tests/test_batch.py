@@ -14,8 +14,8 @@ import tifffile
 from PIL import Image
 from skimage.metrics import structural_similarity
 
-from nlridge.batch import axes_of
 from nlridge.cli import main
+from nlridge.cli.batch import axes_of
 
 
 def save(path, seed=0, size=32, sigma=20):
@@ -244,7 +244,7 @@ def test_json(tmp_path, capsys):
     assert good["status"] == "done"
     assert good["input"] == str(tmp_path / "a.png")
     assert Path(good["output"]).exists()
-    assert good["noise"]["kind"] == "Gaussian"
+    assert good["noise"]["kind"] == "GaussianNoise"
     assert good["noise"]["sigma"] == pytest.approx(20, rel=0.2)
     assert good["seconds"] > 0
     assert bad["status"] == "failed"
@@ -266,7 +266,7 @@ def test_the_kind_of_noise_can_be_settled(tmp_path, capsys, kind):
     tifffile.imwrite(tmp_path / "counts.tif", counts.astype(np.uint16))
     assert run(tmp_path / "counts.tif", "--noise", kind, "--json") == 0
     found = json.loads(capsys.readouterr().out)["noise"]["kind"]
-    assert found == ("Gaussian" if kind == "gaussian" else "PoissonGaussian")
+    assert found == ("GaussianNoise" if kind == "gaussian" else "PoissonGaussianNoise")
 
 
 def test_noise_that_does_not_grow_is_not_poisson(tmp_path, capsys):
@@ -445,7 +445,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 from nlridge.cli import main
 import nlridge, numpy as np
 nlridge.denoise(np.zeros((20, 20)), 1.0, method="fast")  # compiled, and kept, before the disk is full
-import nlridge.files.png, nlridge.files.tiff, nlridge.files.pillow, nlridge.commands
+import nlridge.files.png, nlridge.files.tiff, nlridge.files.pillow, nlridge.cli.commands
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 sys.exit(main(["denoise", {str(tmp_path / name)!r}, "--sigma", "1", "--method", "fast"]))
 """

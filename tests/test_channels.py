@@ -10,8 +10,8 @@ from skimage import data
 
 import nlridge
 from nlridge import Recipe, Step, denoise
-from nlridge.channels import OPPONENT, planes_of
 from nlridge.families import BM3D, Bayes, Ridge
+from nlridge.planning.channels import OPPONENT, planes_of
 
 SIGMA = 20.0
 
@@ -225,7 +225,7 @@ def test_blind_in_colour():
     clean = photograph(256)
     noisy = with_noise(clean)
     found = nlridge.estimate_noise(noisy, channel_axis=-1)
-    assert isinstance(found, nlridge.Gaussian)
+    assert isinstance(found, nlridge.GaussianNoise)
     assert found.sigma == pytest.approx(SIGMA, rel=0.06)  # one number for all channels
     np.testing.assert_allclose(nlridge.estimate_sigma(noisy, channel_axis=-1), SIGMA, rtol=0.1)
     known = psnr(denoise(noisy, SIGMA, channel_axis=-1), clean)
@@ -238,9 +238,9 @@ def test_a_camera_that_counts_in_colour():
     clean, gain = photograph(256), 4.0
     counts = gain * np.random.default_rng(0).poisson(clean / gain)
     found = nlridge.estimate_noise(counts, channel_axis=-1)
-    assert isinstance(found, nlridge.PoissonGaussian)
+    assert isinstance(found, nlridge.PoissonGaussianNoise)
     assert found.gain == pytest.approx(gain, rel=0.15)
-    known = denoise(counts, noise=nlridge.PoissonGaussian(gain), channel_axis=-1)
+    known = denoise(counts, noise=nlridge.PoissonGaussianNoise(gain), channel_axis=-1)
     assert psnr(denoise(counts, channel_axis=-1), clean) > psnr(known, clean) - 0.15
 
 
@@ -470,7 +470,7 @@ def test_channels_of_unlike_brightness_and_noise_are_not_taken_for_counts():
         [gray() + rng.normal(0, 10, (128, 128)), cells + rng.normal(0, 30, (128, 128))]
     )
     found = nlridge.estimate_noise(image, channel_axis=0)
-    assert isinstance(found, nlridge.Gaussian)
+    assert isinstance(found, nlridge.GaussianNoise)
     np.testing.assert_allclose(found.sigma, [10, 30], rtol=0.15)
 
 
@@ -478,7 +478,7 @@ def test_counts_are_recognised_beside_a_constant_channel():
     counts = np.random.default_rng(0).poisson(photograph(256) / 255 * 100).astype(float)
     alpha = np.full((*counts.shape[:2], 1), 100.0)
     found = nlridge.estimate_noise(np.concatenate([counts, alpha], axis=-1), channel_axis=-1)
-    assert isinstance(found, nlridge.PoissonGaussian)
+    assert isinstance(found, nlridge.PoissonGaussianNoise)
     assert found.gain == pytest.approx(1, rel=0.2)
 
 

@@ -130,8 +130,8 @@ def test_bash_takes_the_completion():
 
 def test_the_methods_of_the_command_line_are_the_recipes():
     from nlridge import method_names
-    from nlridge.cli import _METHODS
-    from nlridge.commands import _PURPOSES
+    from nlridge.cli.commands import _PURPOSES
+    from nlridge.cli.parser import _METHODS
 
     assert method_names() == _METHODS == tuple(_PURPOSES)
 

@@ -156,7 +156,7 @@ def test_bad_sigma(sigma, error, message):
         ({"tile": 10**5000 * -1}, ValueError, "tile is of type int; expected at least 64"),
         ({"strength": 1e25}, ValueError, r"strength is 1e\+25; expected a number from 0.01 to 100"),
         ({"mask": [[True], [True, False]]}, TypeError, "mask has dtype object; expected bool"),
-        ({"noise": nlridge.Gaussian(3)}, ValueError, "sigma is given and noise is .*; expected one of them at most"),
+        ({"noise": nlridge.GaussianNoise(3)}, ValueError, "sigma is given and noise is .*; expected one of them at most"),
         ({"mask": np.zeros((24, 30))}, TypeError, "mask has dtype float64; expected bool, True for missing pixels"),
         ({"mask": np.zeros((2, 3), bool)}, ValueError, r"mask has shape \(2, 3\); expected \(24, 30\)"),
         ({"stack_axis": 0}, ValueError, r"image has shape \(24, 30\); expected three dimensions for an image with stack_axis"),
@@ -249,9 +249,9 @@ class Unheard(LevelOnly):
 @pytest.mark.parametrize(
     ("noise", "error", "message"),
     [
-        (10, TypeError, "noise is 10; expected a noise model such as nlridge.Gaussian"),
-        (nlridge.Gaussian(0), ValueError, "expected a positive standard deviation"),
-        (nlridge.Gaussian, TypeError, "noise is <class .*; expected a noise model such as"),
+        (10, TypeError, "noise is 10; expected a noise model such as nlridge.GaussianNoise"),
+        (nlridge.GaussianNoise(0), ValueError, "expected a positive standard deviation"),
+        (nlridge.GaussianNoise, TypeError, "noise is <class .*; expected a noise model such as"),
         (
             LevelOnly(10.0),
             TypeError,
@@ -373,7 +373,9 @@ def test_strength():
     np.testing.assert_array_equal(denoise(noisy, 20, strength=1), denoise(noisy, 20))
 
 
-@pytest.mark.parametrize("noise", [None, nlridge.Gaussian(10), nlridge.PoissonGaussian(1.0)])
+@pytest.mark.parametrize(
+    "noise", [None, nlridge.GaussianNoise(10), nlridge.PoissonGaussianNoise(1.0)]
+)
 def test_details(noise):
     image = NOISY.astype(np.float32)
     found = nlridge.denoise_with_details(image, noise=noise)

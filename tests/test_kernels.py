@@ -13,7 +13,7 @@ from nlridge.kernels import linalg
 from nlridge.kernels.compile import kernel
 from nlridge.kernels.simd import LANES
 from nlridge.patches import groups, matching
-from nlridge.ticking import ticking
+from nlridge.progress import ticking
 
 
 def padded(size):

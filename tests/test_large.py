@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 
 import nlridge
-from nlridge import ticking
+from nlridge import progress
 from nlridge.algorithm.inputs import PlaneNoise, StepInputs
 from nlridge.algorithm.passes import Pass
 from nlridge.cli import main
 from nlridge.engines import cpu
-from nlridge.large import limits, running
+from nlridge.large import limits
+from nlridge.large import run as running
 from nlridge.large.frames import Frame, _looked_through, sampled
-from nlridge.large.later import Later
-from nlridge.large.spreading import Cluster
+from nlridge.large.lazy import Later
+from nlridge.large.workers import Cluster
 
 zarr = pytest.importorskip("zarr")
 
@@ -64,7 +65,7 @@ def test_images_of_any_shape(shape, tmp_path):
         (noisy(100, 90).astype(np.uint8), {"method": "fast"}),
         ((50 * noisy(100, 90)).astype(np.uint16), {"method": "fast"}),
         (noisy(100, 90).astype(np.float64), {"sigma": 20, "strength": 1.2}),
-        (noisy(100, 90), {"noise": nlridge.PoissonGaussian(3.0, 4.0), "method": "fast"}),
+        (noisy(100, 90), {"noise": nlridge.PoissonGaussianNoise(3.0, 4.0), "method": "fast"}),
     ],
 )
 def test_what_is_known_of_the_whole_image(image, options, tmp_path):
@@ -624,13 +625,13 @@ def test_progress_starts_at_what_is_done(tmp_path, capsys):
         nlridge.denoise(image, **given, progress=stops_at(6))
     bars = []
 
-    class Bar(ticking.tqdm):
+    class Bar(progress.tqdm):
         def __init__(self, *arguments, **options):
             super().__init__(*arguments, **options)
             bars.append(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ticking, "tqdm", Bar)
+        patch.setattr(progress, "tqdm", Bar)
         nlridge.denoise(image, **given, progress=True)
     (bar,) = bars
     assert bar.n == bar.total

@@ -8,7 +8,7 @@ from skimage import data
 from skimage.restoration import estimate_sigma as wavelet_estimate
 
 import nlridge
-from nlridge import Gaussian, PoissonGaussian, estimate_noise, estimate_sigma
+from nlridge import GaussianNoise, PoissonGaussianNoise, estimate_noise, estimate_sigma
 from nlridge.noise import estimation
 
 PHOTOGRAPHS = ("camera", "brick", "coins", "moon")
@@ -143,7 +143,7 @@ def test_bad_masks():
 @pytest.mark.parametrize("read_noise", [0.0, 3.0])
 @pytest.mark.parametrize("photons", [2.0, 20.0, 500.0])
 def test_stabilising_makes_the_variance_one_and_restoring_has_no_bias(photons, read_noise):
-    noise = PoissonGaussian(gain=2.0, read_noise=read_noise, black_level=50.0)
+    noise = PoissonGaussianNoise(gain=2.0, read_noise=read_noise, black_level=50.0)
     rng = np.random.default_rng(0)
     pixels = 50 + 2.0 * rng.poisson(photons, 400_000) + rng.normal(0, read_noise, 400_000)
     assert np.var(pixels) == pytest.approx(2.0 * 2.0 * photons + read_noise**2, rel=0.01)
@@ -154,7 +154,7 @@ def test_stabilising_makes_the_variance_one_and_restoring_has_no_bias(photons, r
 
 
 def test_nothing_is_darker_than_the_black_level():
-    noise = PoissonGaussian(gain=1.0, read_noise=2.0, black_level=100.0)
+    noise = PoissonGaussianNoise(gain=1.0, read_noise=2.0, black_level=100.0)
     assert noise.restore(np.array([-5.0, 0.0, 0.1])).min() == 100
     image = 100 + np.random.default_rng(0).normal(0, 2, (64, 64))
     assert nlridge.denoise(image, noise=noise).min() >= 100
@@ -167,7 +167,7 @@ def test_the_gain_of_a_camera_is_found(peak):
         counts = np.random.default_rng(seed).poisson(photograph(name) / 255 * peak)
         found = estimate_noise(3.0 * counts)
         if isinstance(
-            found, PoissonGaussian
+            found, PoissonGaussianNoise
         ):  # texture of little contrast may be taken for Gaussian
             gains.append(found.gain / 3.0)
     assert len(gains) >= 2
@@ -185,7 +185,7 @@ def test_a_black_level_is_found_where_it_matters():
 @pytest.mark.parametrize("name", PHOTOGRAPHS)
 def test_gaussian_noise_is_recognised(name, sigma):
     found = estimate_noise(with_noise(photograph(name), sigma))
-    assert isinstance(found, Gaussian)
+    assert isinstance(found, GaussianNoise)
     assert found.sigma == pytest.approx(sigma, abs=0.5 + 0.03 * sigma)
 
 
@@ -198,9 +198,9 @@ def test_blind_is_nearly_as_good_as_knowing(peak):
     def error(result):
         return 10 * np.log10(np.mean((result - clean) ** 2))
 
-    fast = error(nlridge.denoise(noisy, noise=PoissonGaussian(gain), method="fast"))
+    fast = error(nlridge.denoise(noisy, noise=PoissonGaussianNoise(gain), method="fast"))
     assert error(nlridge.denoise(noisy, method="fast")) < fast + 0.15
-    known = error(nlridge.denoise(noisy, noise=PoissonGaussian(gain)))
+    known = error(nlridge.denoise(noisy, noise=PoissonGaussianNoise(gain)))
     # In very little light the gain is found to within a tenth, and the better the method, the more that costs;
     # but never as much as the method gains.
     assert error(nlridge.denoise(noisy)) < (fast if peak == 5 else known + 0.15)
@@ -208,10 +208,10 @@ def test_blind_is_nearly_as_good_as_knowing(peak):
 
 
 def test_models_say_what_they_are():
-    assert str(Gaussian(3.14159)) == "Gaussian noise with a standard deviation of 3.142"
-    assert str(PoissonGaussian(2)) == "Poisson noise with a gain of 2"
+    assert str(GaussianNoise(3.14159)) == "Gaussian noise with a standard deviation of 3.142"
+    assert str(PoissonGaussianNoise(2)) == "Poisson noise with a gain of 2"
     assert (
-        str(PoissonGaussian(2, 3, 100))
+        str(PoissonGaussianNoise(2, 3, 100))
         == "Poisson noise with a gain of 2 above a black level of 100, and read-out noise of 3"
     )
 
@@ -219,19 +219,19 @@ def test_models_say_what_they_are():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Gaussian(-1), "sigma is -1; expected a number that is not negative"),
-        (lambda: PoissonGaussian(0), "gain is 0; expected a positive number"),
-        (lambda: PoissonGaussian(1, -1), "read_noise is -1; expected a number that is not negative"),
-        (lambda: PoissonGaussian(1, 1, math.nan), "black_level is nan; expected a finite number"),
-        (lambda: PoissonGaussian("a"), "gain is 'a'; expected a number"),
-        (lambda: PoissonGaussian([1, 1, 1]), r"gain is \[1, 1, 1\]; expected a number"),
-        (lambda: PoissonGaussian(1, black_level=None), "black_level is None; expected a number"),
-        (lambda: PoissonGaussian(1, 1e200), r"read_noise is 1e\+200; expected at most 1e100 times the gain, 1"),
-        (lambda: PoissonGaussian(10**400), r"gain is 10{75} \.\.\.; expected a positive number"),
-        (lambda: PoissonGaussian(1, black_level=10**400), r"black_level is 10{75} \.\.\.; expected a finite number"),
-        (lambda: Gaussian(10**400), r"sigma is 10{75} \.\.\.; expected a number"),
-        (lambda: Gaussian(np.linspace(-1, 1, 50)), r"^sigma is array\(\[-1\. , [^\n]* \.\.\.; expected numbers that are not negative"),
-        (lambda: Gaussian("ten"), "sigma is 'ten'; expected a number or an array of numbers"),
+        (lambda: GaussianNoise(-1), "sigma is -1; expected a number that is not negative"),
+        (lambda: PoissonGaussianNoise(0), "gain is 0; expected a positive number"),
+        (lambda: PoissonGaussianNoise(1, -1), "read_noise is -1; expected a number that is not negative"),
+        (lambda: PoissonGaussianNoise(1, 1, math.nan), "black_level is nan; expected a finite number"),
+        (lambda: PoissonGaussianNoise("a"), "gain is 'a'; expected a number"),
+        (lambda: PoissonGaussianNoise([1, 1, 1]), r"gain is \[1, 1, 1\]; expected a number"),
+        (lambda: PoissonGaussianNoise(1, black_level=None), "black_level is None; expected a number"),
+        (lambda: PoissonGaussianNoise(1, 1e200), r"read_noise is 1e\+200; expected at most 1e100 times the gain, 1"),
+        (lambda: PoissonGaussianNoise(10**400), r"gain is 10{75} \.\.\.; expected a positive number"),
+        (lambda: PoissonGaussianNoise(1, black_level=10**400), r"black_level is 10{75} \.\.\.; expected a finite number"),
+        (lambda: GaussianNoise(10**400), r"sigma is 10{75} \.\.\.; expected a number"),
+        (lambda: GaussianNoise(np.linspace(-1, 1, 50)), r"^sigma is array\(\[-1\. , [^\n]* \.\.\.; expected numbers that are not negative"),
+        (lambda: GaussianNoise("ten"), "sigma is 'ten'; expected a number or an array of numbers"),
     ],
 )  # fmt: skip
 def test_impossible_noise(call, message):
@@ -241,9 +241,9 @@ def test_impossible_noise(call, message):
 
 def test_models_are_equal_if_they_say_the_same():
     levels = np.ones((3, 4))
-    assert Gaussian(3) == Gaussian(3.0)
-    assert Gaussian([1, 2]) == Gaussian((1.0, 2.0))
-    assert Gaussian(levels) == Gaussian(levels.copy())
-    assert hash(Gaussian(levels)) == hash(Gaussian(levels.copy()))
-    assert Gaussian(levels) != Gaussian(2 * levels)
-    assert repr(Gaussian(levels)) == "Gaussian(sigma=a map of shape (3, 4))"
+    assert GaussianNoise(3) == GaussianNoise(3.0)
+    assert GaussianNoise([1, 2]) == GaussianNoise((1.0, 2.0))
+    assert GaussianNoise(levels) == GaussianNoise(levels.copy())
+    assert hash(GaussianNoise(levels)) == hash(GaussianNoise(levels.copy()))
+    assert GaussianNoise(levels) != GaussianNoise(2 * levels)
+    assert repr(GaussianNoise(levels)) == "GaussianNoise(sigma=a map of shape (3, 4))"

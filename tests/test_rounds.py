@@ -11,7 +11,7 @@ from groups import Custom
 from nlridge import (
     CoarseScale,
     Estimator,
-    Gaussian,
+    GaussianNoise,
     Recipe,
     Rounds,
     Step,
@@ -143,7 +143,7 @@ def test_noise_that_differs_from_pixel_to_pixel():
     levels = np.where(np.arange(64) < 32, 2.0, 20.0) * np.ones((60, 1))
     clean = texture(60, 64, sigma=0)
     uneven = clean + levels * noise(60, 64)
-    result = denoise(uneven, noise=Gaussian(levels), method=method)
+    result = denoise(uneven, noise=GaussianNoise(levels), method=method)
     for half in (np.s_[:, :32], np.s_[:, 32:]):
         error = np.std((result - clean)[half])
         assert error < 0.7 * np.std((uneven - clean)[half])

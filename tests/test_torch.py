@@ -536,7 +536,10 @@ def test_denoise_with_a_gradient_is_by_the_engine_for_tensors(sigma):
         ({"workers": 2}, "workers is 2; expected none for a tensor that needs a gradient"),
         ({"progress": True}, "progress is True; expected none for a tensor that needs"),
         ({"mask": np.zeros((9, 9), bool)}, "(?s)mask is .*; expected none for a tensor"),
-        ({"noise": nlridge.PoissonGaussian(1.0)}, "noise is Poisson.*; expected Gaussian noise"),
+        (
+            {"noise": nlridge.PoissonGaussianNoise(1.0)},
+            "noise is Poisson.*; expected Gaussian noise",
+        ),
         ({"channel_axis": 0}, r"image has shape \(9, 9\); expected three dimensions"),
         ({"sigma": [1.0, 2.0]}, "sigma has 2 numbers; expected one"),
     ],

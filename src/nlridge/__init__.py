@@ -1,16 +1,51 @@
-"""nlridge takes the noise out of images: ``nlridge.denoise(image)``."""
+"""nlridge removes noise from images: ``nlridge.denoise(image)``."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from .algorithm.recipes import method_names, recipe
+    from .algorithm.settings import CoarseScale, Recipe, Rounds, Step
+    from .api.conversion import to_dtype
+    from .api.denoising import Denoised, denoise, denoise_with_details
+    from .api.estimating import estimate_noise, estimate_sigma
+    from .api.quality import Quality, estimate_quality
+    from .families import Estimator, Family
+    from .noise.gaussian import GaussianNoise
+    from .noise.poisson import PoissonGaussianNoise
+
+# NumPy, Numba and the kernels are imported when a name is first used.
+_HOMES = {
+    "CoarseScale": ".algorithm.settings",
+    "Denoised": ".api.denoising",
+    "Estimator": ".families",
+    "Family": ".families",
+    "GaussianNoise": ".noise.gaussian",
+    "PoissonGaussianNoise": ".noise.poisson",
+    "Quality": ".api.quality",
+    "Recipe": ".algorithm.settings",
+    "Rounds": ".algorithm.settings",
+    "Step": ".algorithm.settings",
+    "denoise": ".api.denoising",
+    "denoise_with_details": ".api.denoising",
+    "estimate_noise": ".api.estimating",
+    "estimate_quality": ".api.quality",
+    "estimate_sigma": ".api.estimating",
+    "method_names": ".algorithm.recipes",
+    "recipe": ".algorithm.recipes",
+    "to_dtype": ".api.conversion",
+}
+_MODULES = ("families", "kernels", "torch")
+
 __all__ = [
     "CoarseScale",
     "Denoised",
     "Estimator",
     "Family",
-    "Gaussian",
-    "PoissonGaussian",
+    "GaussianNoise",
+    "PoissonGaussianNoise",
     "Quality",
     "Recipe",
     "Rounds",
@@ -19,48 +54,17 @@ __all__ = [
     "denoise",
     "denoise_with_details",
     "estimate_noise",
-    "estimate_psnr",
+    "estimate_quality",
     "estimate_sigma",
     "method_names",
     "recipe",
     "to_dtype",
 ]
 
-if TYPE_CHECKING:
-    from .algorithm.recipes import method_names, recipe
-    from .algorithm.settings import CoarseScale, Recipe, Rounds, Step
-    from .conversion import to_dtype
-    from .denoising import Denoised, denoise, denoise_with_details
-    from .estimating import estimate_noise, estimate_sigma
-    from .families import Estimator, Family
-    from .noise.gaussian import Gaussian
-    from .noise.poisson import PoissonGaussian
-    from .quality import Quality, estimate_psnr
-
-# NumPy, Numba and the kernels are imported when a name is first used.
-_HOMES = {
-    "to_dtype": ".conversion",
-    "Denoised": ".denoising",
-    "denoise": ".denoising",
-    "denoise_with_details": ".denoising",
-    "Estimator": ".families",
-    "Family": ".families",
-    "Gaussian": ".noise.gaussian",
-    "PoissonGaussian": ".noise.poisson",
-    "estimate_noise": ".estimating",
-    "estimate_sigma": ".estimating",
-    "Quality": ".quality",
-    "estimate_psnr": ".quality",
-    "CoarseScale": ".algorithm.settings",
-    "Recipe": ".algorithm.settings",
-    "Rounds": ".algorithm.settings",
-    "Step": ".algorithm.settings",
-    "method_names": ".algorithm.recipes",
-    "recipe": ".algorithm.recipes",
-}
-
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name], __name__), name)
@@ -69,4 +73,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted({*__all__, *_MODULES})

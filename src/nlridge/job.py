@@ -14,15 +14,15 @@ from .algorithm.inputs import PlaneNoise
 from .algorithm.passes import all_passes
 from .algorithm.recipes import recipe
 from .algorithm.settings import Recipe
-from .channels import Image, Planes, planes_of, taken
 from .engines import cpu
 from .engines.grid import lines
-from .levels import Levels, trusted
-from .missing import fill
 from .noise import Noise, power_of_two
 from .noise.estimation import noise_of
-from .noise.gaussian import Gaussian
+from .noise.gaussian import GaussianNoise
 from .patches.matching import BRIGHT
+from .planning.channels import Image, Planes, planes_of, taken
+from .planning.levels import Levels, trusted
+from .planning.missing import fill
 
 Pixels = npt.NDArray[Any]
 Array = npt.NDArray[np.float64]
@@ -149,7 +149,7 @@ def decided(
     if missing is not None:
         gone = np.asarray(missing.all(axis=(1, 2)))
     if noise is None or levels is None:
-        noise = Gaussian(0) if gone.all() else noise_of(pixels, missing)
+        noise = GaussianNoise(0) if gone.all() else noise_of(pixels, missing)
         levels = np.asarray(noise.level, np.float64).reshape(-1, 1, 1)
     found = trusted(levels, missing, pixels)
     unknown = _any_of(missing, found.hopeless, pixels.shape)

@@ -22,13 +22,13 @@ from .algorithm.framework import denoised
 from .algorithm.inputs import PlaneNoise
 from .algorithm.recipes import recipe, table_level
 from .algorithm.settings import Recipe
-from .arguments import checked_method, checked_positive, checked_strength
+from .api.arguments import checked_method, checked_positive, checked_strength
 from .arrays import like, sent
-from .channels import Planes, planes_by_covariance
 from .engines.torch import run_pass
-from .levels import FLOOR, HOPELESS
+from .messages import shown
 from .patches.matching import BRIGHT
-from .wording import shown
+from .planning.channels import Planes, planes_by_covariance
+from .planning.levels import FLOOR, HOPELESS
 
 __all__ = ["NLRidge"]
 

@@ -7,7 +7,7 @@ from typing import TypeAlias, TypeVar
 
 from ..families import BM3D, Bayes, Ridge, TwoSided
 from ..families.bm3d import haar
-from ..wording import shown
+from ..messages import shown
 from .settings import CoarseScale, Recipe, Rounds, Step
 
 

@@ -4,7 +4,7 @@ import operator
 from dataclasses import dataclass, fields, replace
 
 from ..families import Family
-from ..wording import shown
+from ..messages import shown
 from .pyramid import coarser_shape
 
 

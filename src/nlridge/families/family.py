@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy.typing as npt
 
 from ..arrays import Array, is_tensor, spread
-from ..wording import shown
+from ..messages import shown
 
 Estimate: TypeAlias = tuple[Array, Array]
 """Denoised groups, and the weight of each of their patches."""

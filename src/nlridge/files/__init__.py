@@ -124,7 +124,7 @@ def write(path: Path, picture: Picture) -> list[str]:
     module = _module_for(path.suffix.lower())
     notes = []
     if module.__name__.rpartition(".")[2] != picture.format:
-        from .seen import upright
+        from .orientation import upright
 
         picture = upright(picture)
         if (

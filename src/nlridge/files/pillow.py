@@ -11,8 +11,8 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from . import Layer, Picture, refuse_too_large
+from .orientation import turn_of
 from .png import single_image
-from .seen import turn_of
 
 NAME = "JPEG or WebP"
 

@@ -13,7 +13,7 @@ import imagecodecs
 import numpy as np
 
 from . import Layer, Picture, Pixels, refuse_too_large
-from .seen import turn_of
+from .orientation import turn_of
 
 NAME = "PNG"
 

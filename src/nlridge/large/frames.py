@@ -12,9 +12,9 @@ from ..algorithm.settings import Recipe
 from ..engines.pool import in_order
 from ..files import one_line
 from ..job import Job, block_means, block_of, ends_of, settled
-from ..levels import trusted
 from ..noise import Noise
 from ..noise.estimation import noise_of
+from ..planning.levels import trusted
 from .bands import in_turn
 
 Pixels = npt.NDArray[Any]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..algorithm import pyramid
-from .later import Image
+from .lazy import Image
 
 _REACH = 16  # pixels that filters reach to either side, at the size of the finer image, and more
 _WIDE = 2048  # columns at a time, so that what is computed on the way is small

@@ -21,11 +21,11 @@ from ..algorithm.passes import Pass
 from ..engines import cpu
 from ..engines.pool import in_order
 from ..files.atomic import writing
-from ..ticking import Tick
+from ..progress import Tick
 from .bands import Bands, Groups, bands_of, in_turn, one_behind
-from .later import Image, Later
+from .lazy import Image, Later
 from .scales import around, coarser_part, fine_rows, halved, with_coarse_part
-from .spreading import Here, Workforce
+from .workers import Here, Workforce
 
 Strips: TypeAlias = Iterator[tuple[Any, ...]]
 """Rows, as a range, and those rows of one or several images."""

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import Array, Noise, power_of_two
-from .gaussian import Gaussian
-from .poisson import PoissonGaussian
+from .gaussian import GaussianNoise
+from .poisson import PoissonGaussianNoise
 
 _Channel = tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]
 
@@ -49,7 +49,7 @@ def noise_of(
         channels, unit = _in_units(channels)
         found = _growing_noise(channels, doubt=kind == "auto")
         if found is not None and found.gain * unit > 1e-300:
-            return PoissonGaussian(
+            return PoissonGaussianNoise(
                 found.gain * unit, found.read_noise * unit, found.black_level * unit
             )
         if kind == "poisson":
@@ -60,8 +60,8 @@ def noise_of(
     sigmas = [sigma_of(*channel) for channel in zip(pixels, gone, strict=True)]
     if max(sigmas) <= _ALIKE * min(sigmas):
         unit = power_of_two(max(sigmas))
-        return Gaussian(unit * math.sqrt(np.mean(np.square(np.array(sigmas) / unit))))
-    return Gaussian(sigmas)
+        return GaussianNoise(unit * math.sqrt(np.mean(np.square(np.array(sigmas) / unit))))
+    return GaussianNoise(sigmas)
 
 
 def _countable(
@@ -171,7 +171,7 @@ def _smallest_variance(
         stop = min(len(corners), int(1.1 * count) + 1)
 
 
-def _growing_noise(channels: list[_Channel], doubt: bool) -> PoissonGaussian | None:
+def _growing_noise(channels: list[_Channel], doubt: bool) -> PoissonGaussianNoise | None:
     """Noise that grows with the signal, as of a camera that counts alike in all channels; if it does.
 
     With `doubt`, only if it does so clearly.
@@ -194,15 +194,15 @@ def _growing_noise(channels: list[_Channel], doubt: bool) -> PoissonGaussian | N
             if np.median(np.abs(variance / (slope * brightness + offset) - 1)) > _ASTRAY:
                 return None
     noise = (
-        PoissonGaussian(slope, math.sqrt(offset))
+        PoissonGaussianNoise(slope, math.sqrt(offset))
         if offset >= 0
-        else PoissonGaussian(slope, 0.0, -offset / slope)
+        else PoissonGaussianNoise(slope, 0.0, -offset / slope)
     )
     left = min(_level_left(*channel, noise) for channel, _ in found)
     if doubt and left < 0.9:  # texture was taken for noise
         return None
     share = min(left, 1.0)
-    return PoissonGaussian(noise.gain * share**2, noise.read_noise * share, noise.black_level)
+    return PoissonGaussianNoise(noise.gain * share**2, noise.read_noise * share, noise.black_level)
 
 
 def _rises(steps: Array) -> bool:
@@ -213,7 +213,7 @@ def _rises(steps: Array) -> bool:
 
 
 def _level_left(
-    pixels: npt.NDArray[np.float64], missing: npt.NDArray[np.bool_], noise: PoissonGaussian
+    pixels: npt.NDArray[np.float64], missing: npt.NDArray[np.bool_], noise: PoissonGaussianNoise
 ) -> float:
     """The noise after it has been stabilised, which is 1 if it is what it is taken for.
 

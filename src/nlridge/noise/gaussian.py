@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..wording import shown
+from ..messages import shown
 from . import Array, Level
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class Gaussian:
+class GaussianNoise:
     """Gaussian noise that is independent from pixel to pixel, whatever the image.
 
     Parameters
@@ -25,11 +25,11 @@ class Gaussian:
     --------
     >>> import numpy as np
     >>> import nlridge
-    >>> print(nlridge.Gaussian(12.5))
+    >>> print(nlridge.GaussianNoise(12.5))
     Gaussian noise with a standard deviation of 12.5
-    >>> print(nlridge.Gaussian([10, 8, 12]))
+    >>> print(nlridge.GaussianNoise([10, 8, 12]))
     Gaussian noise with standard deviations of 10, 8 and 12 in the channels
-    >>> print(nlridge.Gaussian(np.linspace(5, 10, 100).reshape(10, 10)))
+    >>> print(nlridge.GaussianNoise(np.linspace(5, 10, 100).reshape(10, 10)))
     Gaussian noise with a standard deviation between 5 and 10 (median 7.5)
     """
 
@@ -60,14 +60,14 @@ class Gaussian:
 
     def __repr__(self) -> str:
         if isinstance(self.sigma, np.ndarray):
-            return f"Gaussian(sigma=a map of shape {self.sigma.shape})"
-        return f"Gaussian(sigma={self.sigma!r})"
+            return f"GaussianNoise(sigma=a map of shape {self.sigma.shape})"
+        return f"GaussianNoise(sigma={self.sigma!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Gaussian) and np.array_equal(self.sigma, other.sigma)
+        return isinstance(other, GaussianNoise) and np.array_equal(self.sigma, other.sigma)
 
     def __hash__(self) -> int:
-        return hash((Gaussian, np.asarray(self.sigma).tobytes()))
+        return hash((GaussianNoise, np.asarray(self.sigma).tobytes()))
 
     def __str__(self) -> str:
         if isinstance(self.sigma, float):

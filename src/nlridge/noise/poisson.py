@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..wording import shown
+from ..messages import shown
 from . import Array
 
 
 @dataclass(frozen=True)
-class PoissonGaussian:
+class PoissonGaussianNoise:
     """Poisson noise and Gaussian read-out noise, as of a camera.
 
     A pixel that should be x has the variance gain (x - black_level) + read_noise².
@@ -41,7 +41,7 @@ class PoissonGaussian:
     --------
     >>> import numpy as np
     >>> import nlridge
-    >>> noise = nlridge.PoissonGaussian(gain=2.0, read_noise=3.0, black_level=100.0)
+    >>> noise = nlridge.PoissonGaussianNoise(gain=2.0, read_noise=3.0, black_level=100.0)
     >>> print(noise)
     Poisson noise with a gain of 2 above a black level of 100, and read-out noise of 3
     >>> counts = np.random.default_rng(0).poisson(50.0, (64, 64))

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..noise import power_of_two
 from .missing import blurred
-from .noise import power_of_two
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]

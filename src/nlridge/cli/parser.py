@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module, metadata
 from typing import Any, NoReturn
 
-from . import __version__
+from .. import __version__
 from .printing import complain, escape_what_cannot_be_encoded, printable
 
 _METHODS = ("fast", "standard", "best", "nl-ridge", "nl-bayes", "bm3d")

@@ -15,13 +15,13 @@ from ..algorithm import pyramid
 from ..algorithm.framework import denoised
 from ..algorithm.inputs import PlaneNoise, StepInputs
 from ..algorithm.passes import Pass
-from ..arguments import Layout
+from ..api.arguments import Layout
 from ..engines import cpu
 from ..engines.grid import lines, rows_read
 from ..job import Job, float_type
 from .bands import bands_of
 from .frames import Frame, expect_finite, frames_of
-from .later import Image, part
+from .lazy import Image, part
 from .portable import without_recipe
 from .scales import around, coarser_part, fine_rows, halved, with_coarse_part
 

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from . import files
-from .denoising import denoise, denoise_with_details
-from .files import Layer, read, write
-from .files.seen import upright
-from .packages import not_installed
+from .. import files
+from ..api.denoising import denoise, denoise_with_details
+from ..files import Layer, read, write
+from ..files.orientation import upright
+from ..packages import not_installed
 from .printing import printable
 
 Picture = npt.NDArray[Any]

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .conversion import to_dtype
-from .denoising import Denoised, denoise_with_details
-from .estimating import estimate_noise
-from .files import SUFFIXES, Layer, Picture, read, write
+from ..api.conversion import to_dtype
+from ..api.denoising import Denoised, denoise_with_details
+from ..api.estimating import estimate_noise
+from ..files import SUFFIXES, Layer, Picture, read, write
 
 MARK = "_denoised"
 _SAME = {".jpeg": ".jpg", ".tiff": ".tif", ".fit": ".fits", ".fts": ".fits"}

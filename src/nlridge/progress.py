@@ -6,7 +6,7 @@ from typing import Protocol
 
 from tqdm import tqdm
 
-from .arguments import Progress
+from .api.arguments import Progress
 from .kernels.compile import announcing
 
 

@@ -15,8 +15,13 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from .algorithm.recipes import method_names
-from .arguments import checked_positive
+from ..algorithm.recipes import method_names
+from ..api.arguments import checked_positive
+from ..api.denoising import denoise as denoise_image
+from ..files import Picture, read
+from ..files.orientation import upright
+from ..kernels.compile import announcing
+from ..noise import Noise
 from .batch import (
     Cleaned,
     axes_of,
@@ -27,12 +32,7 @@ from .batch import (
     sources,
     targets,
 )
-from .denoising import denoise as denoise_image
-from .files import Picture, read
-from .files.seen import upright
-from .kernels.compile import announcing
 from .metrics import difference
-from .noise import Noise
 from .printing import complain, printable
 from .tiled import Parts, clean_tiled, is_tiled, noise_in_parts, target_of
 

@@ -5,7 +5,7 @@ import pytest
 from skimage import data
 
 import nlridge
-from nlridge import PoissonGaussian, estimate_psnr
+from nlridge import PoissonGaussianNoise, estimate_quality
 
 PHOTOGRAPHS = ("camera", "coins", "brick", "gravel", "grass", "page")
 
@@ -24,7 +24,7 @@ def test_the_estimate_is_near_the_truth(sigma):
     for seed, name in enumerate(PHOTOGRAPHS):
         clean = photograph(name)
         noisy = clean + np.random.default_rng(seed).normal(0, sigma, clean.shape)
-        found = estimate_psnr(noisy, sigma, peak=255, data_range=255)
+        found = estimate_quality(noisy, sigma, peak=255, data_range=255)
         assert found.noisy_psnr == pytest.approx(20 * np.log10(255 / sigma))
         np.testing.assert_array_equal(
             found.denoised.image, nlridge.denoise(noisy, sigma, data_range=255)
@@ -38,7 +38,7 @@ def test_the_estimate_is_near_the_truth(sigma):
 def test_more_probes_are_steadier():
     clean = photograph("brick")[:96, :96]
     noisy = clean + np.random.default_rng(0).normal(0, 20, clean.shape)
-    one, many = (estimate_psnr(noisy, 20, probes=n) for n in (1, 4))
+    one, many = (estimate_quality(noisy, 20, probes=n) for n in (1, 4))
     assert many.standard_error < one.standard_error
     assert many.gain == pytest.approx(one.gain, abs=2 * one.standard_error)
 
@@ -49,7 +49,7 @@ def test_colour_maps_masks_and_counts():
     sigma = np.where(np.arange(128) < 64, 10.0, 30.0) * np.ones((128, 1))
     noisy = clean + sigma[..., None] * rng.normal(size=clean.shape)
     noisy[5:9, 20:30] = np.nan
-    found = estimate_psnr(noisy, sigma, channel_axis=-1, peak=255)
+    found = estimate_quality(noisy, sigma, channel_axis=-1, peak=255)
     there = np.isfinite(noisy)
     truth = psnr(found.denoised.image[there], clean[there])
     assert found.standard_error < 1.5
@@ -57,7 +57,7 @@ def test_colour_maps_masks_and_counts():
 
     gain = 3.0
     counts = gain * rng.poisson(clean / gain)
-    found = estimate_psnr(counts, noise=PoissonGaussian(gain), channel_axis=-1, peak=255)
+    found = estimate_quality(counts, noise=PoissonGaussianNoise(gain), channel_axis=-1, peak=255)
     assert found.standard_error < 1.5
     assert found.psnr == pytest.approx(
         psnr(found.denoised.image, clean), abs=2 * found.standard_error
@@ -67,31 +67,31 @@ def test_colour_maps_masks_and_counts():
 def test_noise_that_was_estimated_is_less_sure():
     clean = photograph("camera")
     noisy = clean + np.random.default_rng(0).normal(0, 20, clean.shape)
-    known, blind = estimate_psnr(noisy, 20, peak=255), estimate_psnr(noisy, peak=255)
+    known, blind = estimate_quality(noisy, 20, peak=255), estimate_quality(noisy, peak=255)
     assert blind.standard_error > known.standard_error
     truth = psnr(blind.denoised.image, clean)
     assert blind.psnr == pytest.approx(truth, abs=3 * blind.standard_error)
 
 
 def test_an_image_without_noise():
-    found = estimate_psnr(np.full((64, 64), 7.0))
+    found = estimate_quality(np.full((64, 64), 7.0))
     assert (found.psnr, found.gain, found.standard_error) == (np.inf, 0, 0)
 
 
 def test_flat_images_are_said_to_be_unsure():
     """Next to nothing is left of the noise, and its strength in this one image is not known to that."""
     noisy = 100 + np.random.default_rng(0).normal(0, 25, (128, 128))
-    found = estimate_psnr(noisy, 25, peak=255)
+    found = estimate_quality(noisy, 25, peak=255)
     assert found.standard_error > 3
     assert found.psnr < psnr(found.denoised.image, 100.0) + 3 * found.standard_error
 
 
 def test_bad_arguments():
     with pytest.raises(ValueError, match="probes is 0; expected at least 1"):
-        estimate_psnr(np.zeros((9, 9)), 1, probes=0)
+        estimate_quality(np.zeros((9, 9)), 1, probes=0)
     with pytest.raises(TypeError, match="probes is '1'; expected a whole number"):
-        estimate_psnr(np.zeros((9, 9)), 1, probes="1")
+        estimate_quality(np.zeros((9, 9)), 1, probes="1")
     with pytest.raises(ValueError, match="probes is 1001; expected at most 1000"):
-        estimate_psnr(np.zeros((9, 9)), 1, probes=1001)
+        estimate_quality(np.zeros((9, 9)), 1, probes=1001)
     with pytest.raises(ValueError, match="peak is -1; expected a positive number"):
-        estimate_psnr(np.zeros((9, 9)), 1, peak=-1)
+        estimate_quality(np.zeros((9, 9)), 1, peak=-1)

@@ -21,20 +21,20 @@ from .. import __version__
 from ..algorithm.framework import denoised
 from ..algorithm.inputs import PlaneNoise
 from ..algorithm.settings import Recipe
-from ..channels import Planes
 from ..engines.pool import in_order
 from ..files.atomic import lock, put, put_back, writing
 from ..job import Job
-from ..ticking import Tick
+from ..planning.channels import Planes
+from ..progress import Tick
 from .bands import bands_of, in_turn, one_behind
+from .disk import Plan, made, remove_partial_chunks, with_levels
 from .frames import Frame, frames_of, sampled
-from .later import Image, Later
+from .lazy import Image, Later
 from .limits import expect_room
 from .portable import without_recipe
 from .scales import within
-from .spreading import Workforce
 from .stages import Rehearsal, Stages, Strips
-from .stores import Plan, made, remove_partial_chunks, with_levels
+from .workers import Workforce
 
 Store = Callable[[npt.NDArray[Any], np.dtype[Any]], npt.NDArray[Any]]
 """Turns floats into what is stored."""

@@ -3,10 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
+from ..messages import shown
+from ..noise import Noise
+from ..noise.estimation import noise_of, sigma_of
 from .arguments import checked_image, missing_pixels
-from .noise import Noise
-from .noise.estimation import noise_of, sigma_of
-from .wording import shown
 
 
 def estimate_sigma(
@@ -84,7 +84,7 @@ def estimate_noise(
 
     Returns
     -------
-    Gaussian or PoissonGaussian
+    GaussianNoise or PoissonGaussianNoise
         The model with its parameters, in the image's own units; `print` says what it is.
 
     Notes

@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .algorithm.settings import Recipe
+from ..algorithm.settings import Recipe
+from ..arrays import is_tensor
+from ..job import Job, decided, float_type
+from ..noise import Noise
+from ..planning.levels import trusted
+from ..progress import ticking
 from .arguments import (
     Layout,
     Mask,
@@ -27,11 +32,6 @@ from .arguments import (
     is_dask,
     missing_pixels,
 )
-from .arrays import is_tensor
-from .job import Job, decided, float_type
-from .levels import trusted
-from .noise import Noise
-from .ticking import ticking
 
 
 def denoise(
@@ -65,7 +65,7 @@ def denoise(
         Standard deviation of Gaussian noise, in the image's own units: a number, one for each channel,
         or a map of the image's shape (without the axis of channels, or of the stack, if it is the same
         for all of them).
-    noise : Gaussian or PoissonGaussian, optional
+    noise : GaussianNoise or PoissonGaussianNoise, optional
         What the noise is, instead of `sigma`. With neither of them it is estimated from the image, as
         `estimate_noise` does.
     strength : float
@@ -189,7 +189,7 @@ def denoise(
         return tensor
     threads, progress = checked_workers(workers), checked_progress(progress)
     if out is not None or is_dask(image):
-        from .large.denoising import denoise_large
+        from ..large.entry import denoise_large
 
         large: npt.NDArray[np.floating[Any]] = denoise_large(
             image,

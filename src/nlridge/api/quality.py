@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .algorithm.settings import Recipe
+from ..algorithm.settings import Recipe
+from ..noise import Noise
+from ..planning.levels import trusted
 from .arguments import (
     Progress,
     checked_image,
@@ -17,8 +19,6 @@ from .arguments import (
     missing_pixels,
 )
 from .denoising import Denoised, denoise, denoise_with_details
-from .levels import trusted
-from .noise import Noise
 
 _STEP = 0.05  # of the perturbation, in units of the noise: smaller ones meet the jumps of matching
 _UNSURE = (
@@ -45,7 +45,7 @@ class Quality:
         return 0.0 if math.isinf(self.noisy_psnr) else self.psnr - self.noisy_psnr
 
 
-def estimate_psnr(
+def estimate_quality(
     image: npt.ArrayLike,
     sigma: npt.ArrayLike | None = None,
     *,
@@ -96,7 +96,7 @@ def estimate_psnr(
     >>> import nlridge
     >>> clean = np.tile(100 + 50 * np.sin(np.arange(128) / 4), (128, 1))
     >>> noisy = clean + np.random.default_rng(0).normal(0, 20, clean.shape)
-    >>> found = nlridge.estimate_psnr(noisy, sigma=20, peak=255)
+    >>> found = nlridge.estimate_quality(noisy, sigma=20, peak=255)
     >>> truth = 10 * np.log10(255**2 / np.mean((found.denoised.image - clean)**2))
     >>> bool(abs(found.psnr - truth) < 4 * found.standard_error)
     True
@@ -134,7 +134,7 @@ def quality_of(
     channel_axis: int | None = None,
     **options: Any,
 ) -> Quality:
-    """`estimate_psnr` for an image that has been denoised already, with the same options.
+    """`estimate_quality` for an image that has been denoised already, with the same options.
 
     `known` says whether its noise was given, or found out.
     """

@@ -7,13 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .algorithm.settings import Recipe
+from ..algorithm.settings import Recipe
+from ..job import typical_ends
+from ..messages import shown
+from ..noise.estimation import noise_of
+from ..noise.gaussian import GaussianNoise
+from ..torch import NLRidge
 from .arguments import checked_image, checked_levels, checked_noise, frame_of
-from .job import typical_ends
-from .noise.estimation import noise_of
-from .noise.gaussian import Gaussian
-from .torch import NLRidge
-from .wording import shown
 
 
 def denoise_tensor(
@@ -60,7 +60,7 @@ def _denoised_frames(
     clean = []
     for k, frame in enumerate(layout.frames(image)):
         own = noise_of(_on_host(frame), None) if noise is None else noise
-        if not isinstance(own, Gaussian):
+        if not isinstance(own, GaussianNoise):
             raise ValueError(
                 f"noise is {shown(own)}; expected Gaussian noise for a tensor {where}: "
                 "pass sigma, or the image as an array"

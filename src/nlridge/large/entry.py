@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import (
+from ..api.arguments import (
     Layout,
     checked_layout,
     checked_levels,
@@ -23,11 +23,11 @@ from ..arguments import (
 from ..job import Job, float_type
 from ..noise import Noise
 from ..packages import not_installed
+from .disk import SUFFIXES, Opened, Plan, is_zarr, readable
 from .frames import Frame, decided
 from .limits import expect_plausible
-from .running import run, tidy_up
-from .spreading import Cluster, Here, Workforce
-from .stores import SUFFIXES, Opened, Plan, is_zarr, readable
+from .run import run, tidy_up
+from .workers import Cluster, Here, Workforce
 
 _PATIENCE = 20  # seconds until a scheduler answers
 
@@ -66,7 +66,7 @@ def denoise_large(
             raise ValueError(
                 "client is given; expected None for a Dask array, which is computed by whoever computes it"
             )
-        from .graph import denoised_later
+        from .dask_graph import denoised_later
 
         return denoised_later(image, layout, decide, tile)
     if is_dask(image):

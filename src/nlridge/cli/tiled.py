@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .arguments import Layout, Progress, checked_layout, checked_tile, checked_workers
+from ..api.arguments import Layout, Progress, checked_layout, checked_tile, checked_workers
+from ..api.conversion import to_dtype
+from ..files.npy import named_axes
+from ..files.tiff import axes_of_plain
+from ..large.disk import Opened, Plan, opened
+from ..large.entry import checked_out, deciding, workforce_of
+from ..large.frames import expect_finite, frames_of, sampled
+from ..large.limits import expect_plausible
+from ..large.run import run, tidy_up
+from ..noise import Noise
+from ..noise.estimation import noise_of
+from ..progress import ticking
 from .batch import MARK, is_zarr_name
-from .conversion import to_dtype
-from .files.npy import named_axes
-from .files.tiff import axes_of_plain
-from .large.denoising import checked_out, deciding, workforce_of
-from .large.frames import expect_finite, frames_of, sampled
-from .large.limits import expect_plausible
-from .large.running import run, tidy_up
-from .large.stores import Opened, Plan, opened
-from .noise import Noise
-from .noise.estimation import noise_of
-from .ticking import ticking
 
 TILE = 2048
 

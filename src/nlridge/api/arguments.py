@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .algorithm.recipes import recipe
-from .algorithm.settings import Recipe
-from .arrays import library
-from .levels import LARGEST
-from .noise import Noise
-from .noise.gaussian import Gaussian
-from .wording import shown
+from ..algorithm.recipes import recipe
+from ..algorithm.settings import Recipe
+from ..arrays import library
+from ..messages import shown
+from ..noise import Noise
+from ..noise.gaussian import GaussianNoise
+from ..planning.levels import LARGEST
 
 Progress: TypeAlias = bool | Callable[[int, int], object]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -36,7 +36,7 @@ def checked_noise(sigma: Any, noise: Any) -> Noise | None:
         for name in ("level", "black_level", "stabilise", "variance", "restore")
     ):
         raise TypeError(
-            f"noise is {shown(noise)}; expected a noise model such as nlridge.Gaussian(10)"
+            f"noise is {shown(noise)}; expected a noise model such as nlridge.GaussianNoise(10)"
         )
     try:
         levels = np.asarray(noise.level, np.float64)
@@ -51,7 +51,7 @@ def checked_noise(sigma: Any, noise: Any) -> Noise | None:
     return found
 
 
-def _checked_sigma(sigma: Any) -> Gaussian:
+def _checked_sigma(sigma: Any) -> GaussianNoise:
     """Gaussian noise of a number, of one for each channel, or of a map."""
     if np.ma.isMaskedArray(sigma):
         sigma = np.ma.filled(sigma.astype(np.float64), np.nan)
@@ -62,12 +62,12 @@ def _checked_sigma(sigma: Any) -> Gaussian:
             f"sigma is {shown(sigma)}; expected a number or an array of numbers"
         ) from None
     if levels.ndim == 0:
-        return Gaussian(checked_positive("sigma", sigma))
+        return GaussianNoise(checked_positive("sigma", sigma))
     if levels.dtype.kind not in "uif":
         raise TypeError(f"sigma has dtype {levels.dtype}; expected numbers")
     if levels.size == 0 or not np.any(levels > 0):
         raise ValueError(f"sigma has shape {levels.shape} and is nowhere positive; expected noise")
-    return Gaussian(levels if levels.size > 1 else float(levels.reshape(())))
+    return GaussianNoise(levels if levels.size > 1 else float(levels.reshape(())))
 
 
 def checked_method(method: Any) -> str | Recipe:

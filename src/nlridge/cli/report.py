@@ -22,13 +22,13 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from . import __version__
+from .. import __version__
+from ..api.quality import Quality, quality_of
+from ..files import Layer, Picture
+from ..files.atomic import replacing
+from ..files.orientation import upright
 from .batch import Cleaned, as_floats
-from .files import Layer, Picture
-from .files.atomic import replacing
-from .files.seen import upright
 from .printing import printable
-from .quality import Quality, quality_of
 
 Pixels = npt.NDArray[Any]
 

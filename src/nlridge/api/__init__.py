@@ -1,0 +1,1 @@
+"""The public functions: check the arguments, run, return what the caller expects."""

@@ -1,0 +1,5 @@
+"""The command line: ``nlridge``."""
+
+from .parser import main
+
+__all__ = ["main"]
