@@ -78,11 +78,9 @@ def run(
                 if done.exists():
                     tick(bands, already=True)
                     continue
-                for other in folder.glob(f"{k}-*"):
-                    if (
-                        other != work
-                    ):  # the frame was another then, or was to be cleaned in another way
-                        _discard(other)
+                # What was done when the frame, or a setting, was another: the result is written over.
+                for other in set(folder.glob(f"{k}-*")) - {work}:
+                    _discard(other)
                 work.mkdir(exist_ok=True)
                 paced = _paced(tick, _bands(job, plan.tile), bands)
                 stages = Stages(work, plan.tile, workforce, paced)
