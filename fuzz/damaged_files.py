@@ -135,7 +135,9 @@ def _by_pillow(image: Image.Image, kind: str, **options: Any) -> bytes:
 
 
 def _tiff(rng: Random) -> tuple[str, bytes]:
-    kind = rng.choice(["plain", "pages", "ome", "imagej", "shaped", "colour", "jpeg", "image"])
+    kind = rng.choice(
+        ["plain", "pages", "ome", "imagej", "shaped", "colour", "jpeg", "image", "pyramid"]
+    )
     dtype = rng.choice(["u1", "u2", "f4"])
     frames = int(rng.integers(2, 5))
     compression = rng.choice([None, "lzw", "zlib", "zstd", "packbits", "lzma"])
@@ -158,6 +160,11 @@ def _tiff(rng: Random) -> tuple[str, bytes]:
     elif kind in ("jpeg", "image"):
         options = {"compression": "jpeg" if kind == "jpeg" else rng.choice(["png", "webp", "jpeg2000"])}  # fmt: skip
         tifffile.imwrite(data, _pixels(rng, np.uint8, height, width, 3), photometric="rgb", **form, **options)  # fmt: skip
+    elif kind == "pyramid":
+        with tifffile.TiffWriter(data, **form) as file:
+            file.write(_pixels(rng, dtype, height, width), subifds=2, **options)
+            file.write(_pixels(rng, dtype, height // 2, width // 2), subfiletype=1)
+            file.write(_pixels(rng, dtype, height // 4, width // 4), subfiletype=1)
     elif kind == "shaped":
         pixels = _pixels(rng, dtype, frames, height, width)
         tifffile.imwrite(data, pixels, photometric="minisblack", **form, **options)
