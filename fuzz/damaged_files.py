@@ -15,12 +15,21 @@ from astropy.io import fits
 from PIL import Image
 
 from nlridge.batch import clean_picture
-from nlridge.files import SUFFIXES, Picture, read, write
+from nlridge.files import SUFFIXES, Layer, Picture, read, write
 
 Random = np.random.Generator
 
 _LARGEST = 20_000  # numbers that are denoised
 _EXTREMES = (0, 1, 2, 3, 5, 255, 256, 4096, 65535, 2**20, 2**31 - 1, 2**31, 2**32 - 1)
+
+
+def warm_up() -> None:
+    """The kernels, for gray images and colours, in both types."""
+    image = np.random.default_rng(0).normal(100, 10, (16, 16, 3))
+    for dtype in (np.float32, np.float64):
+        for pixels, axes in ((image[..., 0], "YX"), (image, "YXC")):
+            picture = Picture("npy", [Layer(pixels.astype(dtype), axes)])
+            clean_picture(picture, "auto", lambda share: None, method="fast", workers=1)
 
 
 def run(seed: int, folder: Path) -> None:
@@ -49,7 +58,7 @@ def _clean(source: Path, target: Path, axes: str | None) -> None:
     before = read(source, axes)
     after = before
     if sum(layer.pixels.size for layer in before.layers) <= _LARGEST:
-        after, _ = clean_picture(before, "auto", lambda share: None, method="fast")
+        after, _ = clean_picture(before, "auto", lambda share: None, method="fast", workers=1)
     for old, new in zip(before.layers, after.layers, strict=True):
         if new.pixels.shape != old.pixels.shape or new.pixels.dtype != old.pixels.dtype:
             raise AssertionError(f"{old.pixels.shape} {old.pixels.dtype} became {new.pixels.shape} {new.pixels.dtype}")  # fmt: skip
