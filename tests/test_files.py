@@ -724,13 +724,25 @@ def tag_of(data, code):
         return tif.pages[0].tags[code].value
 
 
+def second_page(data):
+    """Where it begins."""
+    (start,) = struct.unpack("<I", data[4:8])
+    end = start + 2 + 12 * struct.unpack("<H", data[start : start + 2])[0]
+    return struct.unpack("<I", data[end : end + 4])[0]
+
+
 def pages_in_a_circle():
     data = pages_bytes(2)
-    (start,) = struct.unpack("<I", data[4:8])
-    second = start + 2 + 12 * struct.unpack("<H", data[start : start + 2])[0]
-    (at,) = struct.unpack("<I", data[second : second + 4])
+    at = second_page(data)
     end = at + 2 + 12 * struct.unpack("<H", data[at : at + 2])[0]
-    return data[:end] + struct.pack("<I", start) + data[end + 4 :]
+    return data[:end] + data[4:8] + data[end + 4 :]
+
+
+def page_without_an_end():
+    """tifffile would take the last bytes of the file for the place of the next one, and never stop."""
+    data = pages_bytes(2)
+    at = second_page(data)
+    return data[:at] + struct.pack("<H", 2000) + data[at + 2 :] + struct.pack("<I", at)
 
 
 def pages_that_share_a_strip(pages=60, side=8192):
@@ -803,6 +815,7 @@ BAD = {
     "cut_deflated.tif": (pages_bytes(compression="zlib")[:-2500], "the file is damaged: it ends before its last p"),
     "cut_shaped.tif": (tiff_bytes(noisy(frames=(4,)), photometric="minisblack")[:5000], "the file is damaged: it ends before its last p"),
     "first_shaped.tif": (first_page_alone(tiff_bytes(noisy(frames=(4,)), photometric="minisblack", compression="zlib")), "it holds 1 of 4 images"),
+    "endless.tif": (page_without_an_end(), "the file is damaged: it ends before its last "),
     "circle.tif": (pages_in_a_circle(), "the file is damaged: its pages go round in a circle"),
     "bomb.tif": (pages_that_share_a_strip(), "its header says 60 pages of 8192 x 8192 pixels for 7"),
     "several.ome.tif": (pages_of_several_compressions(), "its pages differ in how they are stored"),

@@ -45,9 +45,9 @@ _BYTES = {
     17: 8,
     18: 8,
 }  # of a type of tag
-# Compressed images within the file, which say their size once more: JPEG, then JPEG 2000, PNG and WebP.
+# Compressed images within the file, which say their size once more: JPEG, then JPEG 2000 and WebP.
 _JPEG = {6, 7}
-_IMAGES = _JPEG | {33003, 33004, 33005, 34712, 34927, 34933, 50001}
+_IMAGES = _JPEG | {33003, 33004, 33005, 34712, 34927, 50001}
 
 
 class _Page(NamedTuple):
@@ -204,7 +204,7 @@ def _refuse(file: Any, series: Any) -> None:
     if int(first.compression) not in _LOSSLESS | _IMAGES:
         raise ValueError(
             f"its compression is {_name(first.compression)}; expected none, LZW, Deflate, PackBits, LZMA, Zstandard, "
-            "JPEG, JPEG 2000, PNG or WebP"
+            "JPEG, JPEG 2000 or WebP"
         )
     if first.bitspersample == 1:
         raise ValueError("its pixels are black or white; expected shades")
@@ -312,11 +312,10 @@ def _named(names: str, axes: str | None) -> str:
 def _opened(path: Path) -> Iterator[Any]:
     """A file that holds all the pages and all the pixels that it promises."""
     with tifffile.TiffFile(path) as file:
-        _expect_promised_by_ome(file)
+        _expect_pages(file)
         if not file.series:
             raise ValueError("it holds no image")
-        _expect_promised_images(file)
-        _expect_pages(file)
+        _expect_images(file)
         for series in file.series:
             _refuse(file, series)
             _expect_pixels(series, file.filehandle.size)
@@ -325,47 +324,57 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def _expect_pages(file: Any) -> None:
-    """Each page says where the next one is, and where its tags are: tifffile leaves out what is not in the file."""
-    form, seen = file.tiff, set()
-    (offset,) = _numbers(file, 8 if file.is_bigtiff else 4, form.offsetformat)
-    while offset:
-        if offset in seen:
-            raise ValueError("the file is damaged: its pages go round in a circle")
-        seen.add(offset)
-        (tags,) = _numbers(file, offset, form.tagnoformat)
-        at = offset + form.tagnosize
-        for _ in range(tags):
-            _, kind, count, place = _numbers(file, at, "HHQQ" if file.is_bigtiff else "HHII")
-            length = count * _BYTES.get(kind, 0)
-            if length > form.offsetsize and place + length > file.filehandle.size:
-                raise ValueError("the file is damaged: it ends before its last tag")
-            at += form.tagsize
-        (offset,) = _numbers(file, at, form.offsetformat)
+    """tifffile leaves out pages that are not in the file or follows others, and fills in those that OME-XML counts."""
+    pages, cut_off = _pages(file)
+    if file.is_ome:
+        tree = ElementTree.fromstring(file.ome_metadata)
+        sizes = [
+            [int(pixels.get(f"Size{axis}", 1)) for axis in "CZT"]
+            for pixels in tree.findall("{*}Image/{*}Pixels")
+        ]
+        promised = sum(int(np.prod(planes, dtype=object)) for planes in sizes)
+        _expect(promised, pages * file.pages.first.samplesperpixel)
+    if cut_off and file.is_imagej:
+        _expect((file.imagej_metadata or {}).get("images", 1), pages)
+    if cut_off:
+        raise ValueError(f"the file is damaged: it ends before its last {cut_off}")
+
+
+def _pages(file: Any) -> tuple[int, str]:
+    """How many pages are in the file as a whole, and what is not: each says where its tags and the next page are."""
+    form = file.tiff
+    seen: set[int] = set()
+    try:
+        (offset,) = _numbers(file, 8 if file.is_bigtiff else 4, form.offsetformat)
+        while offset:
+            if offset in seen:
+                raise ValueError("the file is damaged: its pages go round in a circle")
+            (tags,) = _numbers(file, offset, form.tagnoformat)
+            at = offset + form.tagnosize
+            for _ in range(tags):
+                _, kind, count, place = _numbers(file, at, "HHQQ" if file.is_bigtiff else "HHII")
+                length = count * _BYTES.get(kind, 0)
+                if length > form.offsetsize and place + length > file.filehandle.size:
+                    return len(seen), "tag"
+                at += form.tagsize
+            seen.add(offset)
+            (offset,) = _numbers(file, at, form.offsetformat)
+    except EOFError:
+        return len(seen), "page"
+    return len(seen), ""
 
 
 def _numbers(file: Any, offset: int, form: str) -> tuple[int, ...]:
     form = file.byteorder + form.lstrip("<>")
-    length = struct.calcsize(form)
-    if offset + length > file.filehandle.size:
-        raise ValueError("the file is damaged: it ends before its last page")
     file.filehandle.seek(offset)
-    return struct.unpack(form, file.filehandle.read(length))
+    data = file.filehandle.read(struct.calcsize(form))
+    if len(data) < struct.calcsize(form):
+        raise EOFError
+    return struct.unpack(form, data)
 
 
-def _expect_promised_by_ome(file: Any) -> None:
-    """OME-XML says how many images there are; tifffile would fill in those that are not."""
-    if not file.is_ome:
-        return
-    tree = ElementTree.fromstring(file.ome_metadata)
-    promised = sum(
-        int(np.prod([int(pixels.get(f"Size{axis}", 1)) for axis in "CZT"], dtype=object))
-        for pixels in tree.findall("{*}Image/{*}Pixels")
-    )
-    _expect(promised, len(file.pages) * file.pages.first.samplesperpixel)
-
-
-def _expect_promised_images(file: Any) -> None:
-    """So do ImageJ, and tifffile itself, which says a shape."""
+def _expect_images(file: Any) -> None:
+    """ImageJ says how many there are, and tifffile itself, which says a shape."""
     said = (file.imagej_metadata or {}).get("images", 1) if file.is_imagej else 1
     there = sum(
         int(np.prod([n for a, n in zip(s.axes, s.shape, strict=True) if a not in "YXS"]))
@@ -448,7 +457,7 @@ def _size_of_jpeg(data: bytes) -> tuple[int, int]:
 
 def _size_by_pillow(data: bytes) -> tuple[int, int]:
     try:
-        with Image.open(io.BytesIO(data), formats=["JPEG2000", "PNG", "WEBP"]) as image:
+        with Image.open(io.BytesIO(data), formats=["JPEG2000", "WEBP"]) as image:
             return image.height, image.width
     except UnidentifiedImageError:
         raise ValueError("the file is damaged: an image in it has no header") from None
