@@ -18,6 +18,11 @@ def is_tensor(thing: Any) -> bool:
     return torch is not None and isinstance(thing, torch.Tensor)
 
 
+def is_dask(image: Any) -> bool:
+    """Whether an image is a Dask array, without importing Dask."""
+    return type(image).__module__.partition(".")[0] == "dask"
+
+
 def library(array: Any) -> Any:
     """NumPy or PyTorch, whichever the array is of."""
     return sys.modules["torch"] if is_tensor(array) else np

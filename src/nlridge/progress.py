@@ -1,13 +1,15 @@
 """How far the work is: one function that is called bit by bit, and what the caller wants to see of it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from tqdm import tqdm
 
-from .api.arguments import Progress
 from .kernels.compile import announcing
+
+Progress: TypeAlias = bool | Callable[[int, int], object]
+"""Whether to show a progress bar, or a function that is called with (done, total)."""
 
 
 class Tick(Protocol):

@@ -3,7 +3,7 @@
 Needs PyTorch: ``pip install torch``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -20,15 +20,17 @@ from torch import Tensor
 
 from .algorithm.framework import denoised
 from .algorithm.inputs import PlaneNoise
-from .algorithm.recipes import recipe, table_level
 from .algorithm.settings import Recipe
 from .api.arguments import checked_method, checked_positive, checked_strength
 from .arrays import like, sent
 from .engines.torch import run_pass
 from .messages import shown
+from .noise.gaussian import GaussianNoise
 from .patches.matching import BRIGHT
-from .planning.channels import Planes, planes_by_covariance
+from .planning.channels import Planes
 from .planning.levels import FLOOR, HOPELESS
+from .planning.options import Options
+from .planning.plan import Facts, Plan, plan_for
 
 __all__ = ["NLRidge"]
 
@@ -130,10 +132,10 @@ class NLRidge(torch.nn.Module):
     def _denoised(self, images: Tensor, sigmas: Tensor) -> Tensor:
         typical = _median(sigmas.flatten(2))[..., None, None]
         units = images / typical  # of the noise
-        levels, covariances = _seen(images, sigmas, typical, units)
-        run = partial(run_pass, max_memory=self.max_memory or _share_of_memory(images.device))
+        plans = self._plans(*_seen(images, sigmas, typical, units), tuple(images.shape))
+        engine = partial(run_pass, max_memory=self.max_memory or _share_of_memory(images.device))
         result = images.clone()
-        for chosen, members in self._together(levels, covariances, images.shape[2:]):
+        for (recipe, _), members in _together(plans).items():
             rows = sent(list(members), images)[:, None]
             for parts in zip(*members.values(), strict=True):  # the same channels of all members
                 columns = sent(parts[0].channels, images)
@@ -142,32 +144,37 @@ class NLRidge(torch.nn.Module):
                 noise = PlaneNoise(
                     _variance(sigmas / typical, images.shape, rotation, rows, columns)
                 )
-                *_, found = denoised(noisy, noise, chosen, run, strength=self.strength)
+                *_, found = denoised(noisy, noise, recipe, engine, strength=self.strength)
                 back = torch.einsum("bpc,pbhw->bchw", rotation, found)
                 result[rows, columns] = back * typical.expand_as(images[..., :1, :1])[rows, columns]
         return result
 
-    def _together(
-        self, levels: Array, covariances: Array, shape: tuple[int, int]
-    ) -> Iterator[tuple[Recipe, dict[int, list[Planes]]]]:
-        """Recipes, and the numbers of the images that are denoised by each, with the planes of their channels.
+    def _plans(
+        self, levels: Array, covariances: Array, shape: tuple[int, int, int, int]
+    ) -> list[Plan]:
+        """A plan for each image of a batch."""
+        ends = [(0.0, self.data_range)]
+        options = Options(method=self.method, strength=self.strength)
+        return [
+            plan_for(shape[1:], Facts(_GAUSSIAN, level, ends, covariance), options, 1 / level)
+            for level, covariance in zip(levels, covariances, strict=True)
+        ]
 
-        In all of these the same channels belong together.
-        """
-        found: dict[Any, dict[int, list[Planes]]] = {}
-        for k, (level, covariance) in enumerate(zip(levels, covariances, strict=True)):
-            # As in `denoise`, what nobody would see is left.
-            noisy = np.where(level > 1e-4 * self.data_range, level, 0.0)
-            planes = planes_by_covariance(covariance, noisy, 1 / level)
-            if planes:
-                relative = noisy[noisy > 0] / self.data_range
-                typical = float(np.sqrt(np.mean(np.minimum(relative, 1e100) ** 2)))
-                row = table_level(typical, 1.0) if isinstance(self.method, str) else None
-                split = tuple(tuple(part.channels) for part in planes)
-                found.setdefault((split, row), {})[k] = planes
-        for (_, row), members in found.items():
-            chosen = recipe(self.method, row) if isinstance(self.method, str) else self.method
-            yield chosen.within(shape), members
+
+_GAUSSIAN = GaussianNoise(0)  # which is not stabilised; its levels are those of the images
+
+
+def _together(plans: Sequence[Plan]) -> dict[Any, dict[int, tuple[Planes, ...]]]:
+    """Images that are denoised together: of one recipe, and with the same channels apart.
+
+    By the recipe and these channels: the number of each image, and its planes.
+    """
+    found: dict[Any, dict[int, tuple[Planes, ...]]] = {}
+    for k, plan in enumerate(plans):
+        if plan.planes:
+            split = tuple(tuple(planes.channels) for planes in plan.planes)
+            found.setdefault((plan.recipe, split), {})[k] = plan.planes
+    return found
 
 
 def _check_images(x: Any) -> None:

@@ -3,21 +3,21 @@
 import math
 import operator
 import os
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..algorithm.recipes import recipe
 from ..algorithm.settings import Recipe
-from ..arrays import library
 from ..messages import shown
 from ..noise import Noise
 from ..noise.gaussian import GaussianNoise
+from ..planning.layout import Layout, layout_of
 from ..planning.levels import LARGEST
+from ..planning.options import Options
+from ..progress import Progress
 
-Progress: TypeAlias = bool | Callable[[int, int], object]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
@@ -31,10 +31,7 @@ def checked_noise(sigma: Any, noise: Any) -> Noise | None:
         return _checked_sigma(sigma)
     if noise is None:
         return None
-    if isinstance(noise, type) or not all(
-        hasattr(noise, name)
-        for name in ("level", "black_level", "stabilise", "variance", "restore")
-    ):
+    if isinstance(noise, type) or not isinstance(noise, Noise):
         raise TypeError(
             f"noise is {shown(noise)}; expected a noise model such as nlridge.GaussianNoise(10)"
         )
@@ -47,8 +44,7 @@ def checked_noise(sigma: Any, noise: Any) -> Noise | None:
     wrong = ~(levels >= 0) if levels.ndim < 2 else levels < 0
     if np.any(wrong) or (levels.ndim < 2 and levels.max() > LARGEST):
         raise ValueError(f"noise is {shown(noise)}; expected finite standard deviations")
-    found: Noise = noise
-    return found
+    return noise
 
 
 def _checked_sigma(sigma: Any) -> GaussianNoise:
@@ -70,6 +66,19 @@ def _checked_sigma(sigma: Any) -> GaussianNoise:
     return GaussianNoise(levels if levels.size > 1 else float(levels.reshape(())))
 
 
+def checked_options(
+    sigma: Any, noise: Any, strength: Any, method: Any, data_range: Any, kind: str = "auto"
+) -> Options:
+    """What the caller asked for."""
+    return Options(
+        checked_noise(sigma, noise),
+        kind,
+        checked_strength(strength),
+        checked_method(method),
+        None if data_range is None else checked_positive("data_range", data_range),
+    )
+
+
 def checked_method(method: Any) -> str | Recipe:
     if isinstance(method, Recipe):
         return method
@@ -77,94 +86,6 @@ def checked_method(method: Any) -> str | Recipe:
         recipe(method, 1.0)  # is there such a recipe?
         return method
     raise TypeError(f"method is {shown(method)}; expected the name of a recipe, or a Recipe")
-
-
-class Layout(NamedTuple):
-    """The shape of an image, and which of its axes hold frames of a stack and channels."""
-
-    shape: tuple[int, ...]
-    stack: int | None
-    channel: int | None
-
-    @property
-    def _named(self) -> list[int]:
-        return [axis for axis in (self.stack, self.channel) if axis is not None]
-
-    @property
-    def axes(self) -> str:
-        """A letter for each axis: T for a stack, C for channels, Y and X."""
-        letters = {self.stack: "T", self.channel: "C"}
-        rest = iter("YX")
-        return "".join(letters.get(k) or next(rest) for k in range(len(self.shape)))
-
-    def frames(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A view of (frames, channels, height, width)."""
-        array = library(array).moveaxis(array, self._named, list(range(len(self._named))))
-        if self.channel is None:
-            array = array[..., None, :, :]
-        return array[None] if self.stack is None else array
-
-    def like_image(self, frames: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A view of the image's own shape."""
-        array = frames[0] if self.stack is None else frames
-        if self.channel is None:
-            array = array[..., 0, :, :]
-        found: npt.NDArray[Any] = library(array).moveaxis(
-            array, list(range(len(self._named))), self._named
-        )
-        return found
-
-    def spread(self, name: str, array: npt.NDArray[Any], instead: str = "") -> npt.NDArray[Any]:
-        """`frames` of what has the image's shape, or is the same for all frames or channels and lacks their axis."""
-        lacking = [[], [self.channel], [self.stack], [self.stack, self.channel]]
-        expected = []
-        for axes in lacking:
-            if None in axes:
-                continue
-            shape = tuple(n for axis, n in enumerate(self.shape) if axis not in axes)
-            if array.shape == shape:
-                return self.frames(np.expand_dims(array, tuple(axes)))  # type: ignore[arg-type]
-            expected.append(str(shape))
-        raise ValueError(
-            f"{name} has shape {array.shape}; expected {instead}{' or '.join(expected)}"
-        )
-
-
-def checked_layout(
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-    stack_axis: Any = None,
-    channel_axis: Any = None,
-    *,
-    may_be_stack: bool = True,
-) -> Layout:
-    """How an image is laid out, from no more than its shape and type."""
-    if dtype.kind not in "uif":
-        raise TypeError(f"image has dtype {dtype}; expected integers or floats")
-    names = {"stack_axis": stack_axis, "channel_axis": channel_axis}
-    named = [name for name, axis in names.items() if axis is not None]
-    dimensions = 2 + len(named)
-    if len(shape) != dimensions:
-        because = f" for an image with {' and '.join(named)}" if named else ""
-        hint = ""
-        if len(shape) == dimensions + 1 and len(named) < 2:
-            hint = "; name channel_axis if it is in colour"
-            hint += ", stack_axis if it is a stack of images" if may_be_stack else ""
-        raise ValueError(
-            f"image has shape {shape}; expected {('two', 'three', 'four')[len(named)]} "
-            f"dimensions{because}{hint}"
-        )
-    layout = Layout(
-        shape,
-        *(_checked_axis(name, axis, dimensions) for name, axis in names.items()),
-    )
-    if layout.stack is not None and layout.stack == layout.channel:
-        raise ValueError(
-            f"stack_axis is {stack_axis} and channel_axis is {channel_axis}; expected two different axes"
-        )
-    if 0 in shape:
-        raise ValueError(f"image has shape {shape}; expected at least one pixel")
-    return layout
 
 
 def checked_image(
@@ -187,7 +108,7 @@ def checked_image(
             f"image is of type {type(image).__name__}, which NumPy does not take: "
             f"{' '.join(str(error).split())}; expected an array"
         ) from None
-    layout = checked_layout(
+    layout = layout_of(
         pixels.shape, pixels.dtype, stack_axis, channel_axis, may_be_stack=may_be_stack
     )
     if masked is not None:
@@ -207,47 +128,15 @@ def checked_image(
     return frames, masked, layout
 
 
-def _checked_axis(name: str, value: Any, dimensions: int) -> int | None:
-    if value is None:
-        return None
-    try:
-        axis = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} is {shown(value)}; expected a whole number or None") from None
-    if not -dimensions <= axis < dimensions:
-        raise ValueError(
-            f"{name} is {shown(axis)}; expected a number from {-dimensions} to {dimensions - 1}"
-        )
-    return axis % dimensions
-
-
-def checked_levels(noise: Noise, layout: Layout) -> npt.NDArray[np.float64]:
-    """The level of the noise as an array that broadcasts against (frames, channels, height, width)."""
-    levels = np.asarray(noise.level, np.float64)
-    if levels.ndim == 0:
-        return levels.reshape(1, 1, 1, 1)
-    channels = 1 if layout.channel is None else layout.shape[layout.channel]
-    if levels.ndim == 1:
-        if levels.shape != (channels,) or layout.channel is None:
-            raise ValueError(
-                f"sigma has {len(levels)} numbers; expected one, or one for each channel, "
-                + (
-                    "and channel_axis"
-                    if layout.channel is None
-                    else f"of which there are {channels}"
-                )
-            )
-        return levels.reshape(1, -1, 1, 1)
-    return layout.spread("sigma", levels, "a number, one for each channel, or ")
-
-
-def is_dask(image: Any) -> bool:
-    """Whether an image is a Dask array, which is found out without Dask."""
-    return type(image).__module__.partition(".")[0] == "dask"
-
-
 def checked_tile(tile: Any) -> int:
-    return checked_whole("tile", tile, 64)
+    return 2048 if tile is None else checked_whole("tile", tile, 64)
+
+
+def expect_none(where: str, **arguments: Any) -> None:
+    """Refuse arguments that would have no effect."""
+    for name, value in arguments.items():
+        if value is not None and value is not False:
+            raise ValueError(f"{name} is {shown(value)}; expected None {where}")
 
 
 def checked_whole(

@@ -1,8 +1,6 @@
 """The public functions: check the arguments, run, give back what the caller expects."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -10,28 +8,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ..algorithm.settings import Recipe
-from ..arrays import is_tensor
-from ..job import Job, decided, float_type
+from ..arrays import is_dask, is_tensor
 from ..noise import Noise
-from ..planning.levels import trusted
-from ..progress import ticking
+from ..planning.pixels import restored
+from ..progress import Progress, ticking
 from .arguments import (
-    Layout,
-    Mask,
-    Progress,
-    checked_image,
-    checked_levels,
-    checked_method,
-    checked_noise,
-    checked_positive,
+    checked_options,
     checked_progress,
-    checked_strength,
     checked_tile,
     checked_workers,
-    frame_of,
-    is_dask,
-    missing_pixels,
+    expect_none,
 )
+from .in_memory import denoise_array, frames_of
 
 
 def denoise(
@@ -48,9 +36,9 @@ def denoise(
     workers: int | None = None,
     progress: Progress = False,
     out: str | PathLike[str] | None = None,
-    tile: int = 2048,
+    tile: int | None = None,
     client: Any = None,
-) -> npt.NDArray[np.floating[Any]]:
+) -> Any:
     """Remove the noise from an image, or from each image of a stack.
 
     Parameters
@@ -165,65 +153,34 @@ def denoise(
     >>> bool(np.std(blind - clean) < 4)
     True
     """
-    tile = checked_tile(tile)
+    named = {"mask": mask, "stack_axis": stack_axis, "channel_axis": channel_axis}
     if is_tensor(image):
-        for name, value in {"out": out, "client": client}.items():
-            if value is not None:
-                raise ValueError(f"{name} is {value!r}; expected None for a tensor")
-        from .tensors import denoise_tensor  # PyTorch is never imported unless it is used
+        expect_none("for a tensor", out=out, tile=tile, client=client)
+        from .tensors import denoise_tensor, on_host  # PyTorch is imported only if it is used
 
-        tensor: npt.NDArray[np.floating[Any]] = denoise_tensor(
-            denoise,
-            image,
-            sigma,
-            noise=noise,
-            strength=strength,
-            method=method,
-            mask=mask,
-            channel_axis=channel_axis,
-            stack_axis=stack_axis,
-            data_range=data_range,
-            workers=workers,
-            progress=progress,
-        )
-        return tensor
-    threads, progress = checked_workers(workers), checked_progress(progress)
-    if out is not None or is_dask(image):
+        options = checked_options(on_host(sigma), noise, strength, method, data_range)
+        return denoise_tensor(image, options, workers=workers, progress=progress, **named)
+    options = checked_options(sigma, noise, strength, method, data_range)
+    if is_dask(image) or out is not None:
         from ..large.entry import denoise_large
 
-        large: npt.NDArray[np.floating[Any]] = denoise_large(
+        if is_dask(image):
+            expect_none("for a Dask array", client=client, workers=workers, progress=progress)
+        elif client is not None:
+            expect_none("with client", workers=workers)
+        return denoise_large(
             image,
-            sigma,
-            noise,
-            strength,
-            method,
-            mask,
-            channel_axis,
-            stack_axis,
-            data_range,
-            threads,
-            partial(ticking, progress),
-            out,
-            tile,
-            client,
+            options,
+            out=out,
+            tile=checked_tile(tile),
+            client=client,
+            workers=checked_workers(workers),
+            progress=checked_progress(progress),
+            **named,
         )
-        return large
-    if client is not None:
-        raise ValueError(f"client is {client!r}; expected out, the name of the result, as well")
-    frames, prepare, layout = _prepared(
-        image, sigma, noise, strength, method, mask, stack_axis, channel_axis, data_range
-    )
-    if stack_axis is None:
-        job = prepare(0)
-        with ticking(progress, job.blocks(), "block") as tick:
-            return layout.like_image(job.result(threads, tick)[None])
-
-    together = np.empty(frames.shape, float_type(frames.dtype))
-    with ticking(progress, len(frames), "image") as tick:
-        for k, frame in enumerate(together):
-            frame[...] = prepare(k).result(threads, lambda: None)
-            tick()
-    return layout.like_image(together)
+    expect_none("without out", tile=tile, client=client)
+    threads, progress = checked_workers(workers), checked_progress(progress)
+    return denoise_array(frames_of(image, options, **named), threads, progress)
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,60 +235,27 @@ def denoise_with_details(
     >>> bool(np.std(found.residual) > 5 * np.std(found.image))
     True
     """
+    if is_tensor(image) or is_dask(image):
+        kind = "tensor" if is_tensor(image) else "Dask array"
+        raise TypeError(f"image is a {kind}; expected an array in memory, or use denoise")
+    options = checked_options(sigma, noise, strength, method, data_range)
     threads, progress = checked_workers(workers), checked_progress(progress)
-    _, prepare, layout = _prepared(
-        image, sigma, noise, strength, method, mask, None, channel_axis, data_range
-    )
-    job = prepare(0)
-    with ticking(progress, job.blocks(), "block") as tick:
-        found = [job.finished(images) for images in job.run(threads, tick)]
-    pilot, result = (found[0], found[-1]) if found else (job.finished(()), job.finished(()))
+    frames = frames_of(image, options, mask=mask, stack_axis=None, channel_axis=channel_axis)
+    frame = frames[0]
+    with ticking(progress, frame.blocks(), "block") as tick:
+        found = list(frame.run(threads, tick)) or [restored(frame.plan, frame.pixels, ())]
+    pilot, result = found[0], found[-1]
     if pilot is result:  # of a recipe with one step
         pilot = result.copy()
-    there = True if job.missing is None else ~job.missing
+    known = True if frame.missing is None else ~frame.missing
     residual = np.zeros_like(result)
-    np.subtract(job.pixels, result, out=residual, where=there, dtype=np.float64, casting="unsafe")
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.subtract(
+            frame.pixels, result, out=residual, where=known, dtype=np.float64, casting="unsafe"
+        )
+    largest = np.finfo(residual.dtype).max
+    np.clip(residual, -largest, largest, out=residual)
     result, pilot, residual = (
-        layout.like_image(image[None]) for image in (result, pilot, residual)
+        frames.layout.like_image(image[None]) for image in (result, pilot, residual)
     )
-    return Denoised(result, pilot, residual, job.noise, job.recipe)
-
-
-def _prepared(
-    image: Any,
-    sigma: Any,
-    noise: Any,
-    strength: Any,
-    method: Any,
-    mask: Any,
-    stack_axis: Any,
-    channel_axis: Any,
-    data_range: Any,
-) -> tuple[npt.NDArray[Any], Callable[[int], Job], Layout]:
-    """The frames of the image, a function that decides what is to be done with the k-th, and their layout."""
-    noise = checked_noise(sigma, noise)
-    decide = partial(
-        decided,
-        noise=noise,
-        strength=checked_strength(strength),
-        method=checked_method(method),
-        data_range=None if data_range is None else checked_positive("data_range", data_range),
-    )
-    frames, masked, layout = checked_image(image, mask, stack_axis, channel_axis)
-    levels = None if noise is None else checked_levels(noise, layout)
-
-    def prepare(k: int) -> Job:
-        return decide(frames[k], missing_in(k), frame_of(levels, k))
-
-    def missing_in(k: int) -> Mask | None:
-        return missing_pixels(frames[k], frame_of(masked, k), may_be_all=layout.stack is not None)
-
-    if (
-        layout.stack is not None
-    ):  # a frame that cannot be taken is found before the first is denoised
-        for k, frame in enumerate(frames):
-            missing = missing_in(k)
-            if levels is not None:
-                trusted(frame_of(levels, k), missing, frame)
-
-    return frames, prepare, layout
+    return Denoised(result, pilot, residual, frame.plan.noise, frame.plan.recipe)

@@ -9,11 +9,10 @@ import numpy.typing as npt
 
 from ..algorithm.settings import Recipe
 from ..noise import Noise
-from ..planning.levels import trusted
+from ..planning.levels import levels_of, trusted
+from ..progress import Progress
 from .arguments import (
-    Progress,
     checked_image,
-    checked_levels,
     checked_positive,
     checked_whole,
     missing_pixels,
@@ -142,7 +141,7 @@ def quality_of(
         image, mask, channel_axis=channel_axis, may_be_stack=False
     )
     missing = missing_pixels(frames[0], None if masked is None else masked[0])
-    levels = checked_levels(found.noise, layout)
+    levels = levels_of(found.noise, layout)
     result = layout.frames(found.image).astype(np.float64)[0]
     there = np.ones(result.shape, bool) if missing is None else ~missing
     hopeless = trusted(levels[0], missing, frames[0]).hopeless
@@ -195,9 +194,9 @@ def _error_of_sum(values: npt.NDArray[np.float64]) -> float:
     height, width = values.shape[1:]
     rows, columns = max(height // 16, 1), max(width // 16, 1)
     parts = [
-        np.array_split(band, columns, axis=-1) for band in np.array_split(values, rows, axis=-2)
+        np.array_split(part, columns, axis=-1) for part in np.array_split(values, rows, axis=-2)
     ]
-    sums = np.array([part.sum() for band in parts for part in band])
+    sums = np.array([part.sum() for row in parts for part in row])
     return float(sums.std() * math.sqrt(len(sums)))
 
 

@@ -1,27 +1,26 @@
 """A file that is cleaned tile by tile, because it is larger than memory, or on a cluster."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..api.arguments import Layout, Progress, checked_layout, checked_tile, checked_workers
+from ..api.arguments import checked_options, checked_tile, checked_workers
 from ..api.conversion import to_dtype
 from ..files.npy import named_axes
 from ..files.tiff import axes_of_plain
-from ..large.disk import Opened, Plan, opened
-from ..large.entry import checked_out, deciding, workforce_of
-from ..large.frames import expect_finite, frames_of, sampled
+from ..large.disk import NewArray, Opened, opened
+from ..large.entry import checked_out, workforce_of
+from ..large.frames import expect_finite, frames_of, levels_for, sampled
 from ..large.limits import expect_plausible
-from ..large.run import run, tidy_up
+from ..large.resume import tidy_up
+from ..large.run import run
 from ..noise import Noise
 from ..noise.estimation import noise_of
-from ..progress import ticking
+from ..planning.layout import Layout, layout_of
+from ..progress import Progress
 from .batch import MARK, is_zarr_name
-
-TILE = 2048
 
 
 def is_tiled(inputs: list[str], tile: int | None, scheduler: str | None) -> bool:
@@ -55,16 +54,14 @@ def clean_tiled(
     place = checked_out(target, scheduler, overwrite=overwrite)
     found, named = _opened(source, axes)
     layout = _layout(found.array, named)
-    decide = deciding(layout, sigma, None, strength, method, kind=noise)
-    side = checked_tile(TILE if tile is None else tile)
-    plan = Plan(layout.shape, np.dtype(found.array.dtype), named, side, found)
+    options = checked_options(sigma, None, strength, method, None, noise)
+    if options.noise is not None:
+        levels_for(options.noise, layout)
+    wanted = NewArray(layout.shape, np.dtype(found.array.dtype), named, checked_tile(tile), found)
     if found.group is not None and place.suffix.lower() != ".zarr":
         raise ValueError(f"output is {target}; expected a name that ends in .zarr, as the input")
-
     with workforce_of(scheduler, checked_workers(workers), found.array) as workforce:
-        return run(
-            found.array, place, plan, decide, workforce, partial(ticking, progress), to_dtype
-        ).noise
+        return run(found.array, layout, options, place, wanted, workforce, progress, to_dtype)
 
 
 def noise_in_parts(source: Path, axes: str | None) -> tuple[Noise, int, int]:
@@ -125,5 +122,5 @@ def _layout(array: Any, axes: str) -> Layout:
     one = [n for axis, n in zip(axes, array.shape, strict=True) if axis in "CYX"]
     letters = [axis for axis in axes if axis in "CYX"]
     channel = letters.index("C") if "C" in letters else None
-    checked_layout(tuple(one), np.dtype(array.dtype), None, channel)
+    layout_of(tuple(one), np.dtype(array.dtype), None, channel)
     return Layout(tuple(array.shape), None, axes.index("C") if "C" in axes else None)

@@ -4,7 +4,7 @@ Bands are those that `stages` keeps in files; here they are handed from task to 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -15,14 +15,16 @@ from ..algorithm import pyramid
 from ..algorithm.framework import denoised
 from ..algorithm.inputs import PlaneNoise, StepInputs
 from ..algorithm.passes import Pass
-from ..api.arguments import Layout
 from ..engines import cpu
 from ..engines.grid import lines, rows_read
-from ..job import Job, float_type
+from ..planning.channels import Planes
+from ..planning.layout import Layout
+from ..planning.options import Options
+from ..planning.pixels import restored, stabilised
+from ..planning.plan import Plan, float_type
 from .bands import bands_of
-from .frames import Frame, expect_finite, frames_of
+from .frames import Planned, expect_finite, frames_of, planned
 from .lazy import Image, part
-from .portable import without_recipe
 from .scales import around, coarser_part, fine_rows, halved, with_coarse_part
 
 
@@ -50,40 +52,37 @@ class _Computed:
         return found
 
 
-def denoised_later(image: Any, layout: Layout, decide: Callable[[Frame], Job], band: int) -> Any:
+def denoised_later(image: Any, layout: Layout, options: Options, band: int) -> Any:
     """The denoised image as a Dask array, in the chunks of the image."""
     import dask.array as da
 
     pixels: Any = layout.frames(image)
-    jobs = map(decide, frames_of(_Computed(image), layout.axes))
+    frames = frames_of(_Computed(image), layout.axes)
     found: Any = da.stack(
-        [_denoised(frame, job, band) for frame, job in zip(pixels, jobs, strict=True)]
+        [
+            _denoised(some, planned(frame, layout, options), band)
+            for some, frame in zip(pixels, frames, strict=True)
+        ]
     )
     result: Any = layout.like_image(found)
     return result.rechunk(image.chunks)
 
 
-def _denoised(pixels: Any, job: Job, band: int) -> Any:
+def _denoised(pixels: Any, here: Planned, band: int) -> Any:
     """One frame, as (channels, height, width)."""
-    graph = Graph(band)
+    graph, plan = Graph(band), here.plan
     whole = graph.bands_of_array(pixels)
-    light = without_recipe(job)
     results: list[Any] = []
-    for planes in job.planes:
+    for planes in plan.planes:
         shape = (len(planes.channels), *pixels.shape[1:])
-        noisy: Any = graph.mapped(shape, _noisy, [whole], replace(light, planes=[planes]))
-        run: Any = graph.run_pass
+        noisy = graph.mapped(shape, _noisy, [whole], plan, planes)
+        noise = plan.plane_noise(planes, here.levels)
         scales: Any = graph
         *_, result = denoised(
-            noisy,
-            PlaneNoise(planes.variance(job.variances)),
-            job.recipe,
-            run,
-            strength=job.strength,
-            scales=scales,
+            noisy, noise, plan.recipe, graph.run_pass, strength=plan.strength, scales=scales
         )
         results.append(result)
-    finished = graph.mapped(pixels.shape, _finished, [whole, *results], light)
+    finished = graph.mapped(pixels.shape, _restored, [whole, *results], plan)
     return graph.as_array(finished, pixels, float_type(pixels.dtype))
 
 
@@ -254,14 +253,13 @@ def _item(given: tuple[int], several: Sequence[Image]) -> Image:
     return several[given[0]]
 
 
-def _noisy(given: tuple[Job], pixels: npt.NDArray[Any]) -> Image:
-    (job,) = given
-    return job.planes[0].of(replace(job, pixels=expect_finite(pixels)).noisy(None))
+def _noisy(given: tuple[Plan, Planes], pixels: npt.NDArray[Any]) -> Image:
+    plan, planes = given
+    return planes.of(stabilised(plan, planes.channels, expect_finite(pixels)))
 
 
-def _finished(given: tuple[Job], pixels: npt.NDArray[Any], *images: Image) -> Any:
-    (job,) = given
-    return replace(job, pixels=pixels).finished(images)
+def _restored(given: tuple[Plan], pixels: npt.NDArray[Any], *images: Image) -> Any:
+    return restored(given[0], pixels, images)
 
 
 def _coarser(given: tuple[int], ends: tuple[int, int], first: int, parts: list[Image]) -> Image:

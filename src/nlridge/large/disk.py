@@ -241,7 +241,7 @@ def _zarr() -> Any:
 
 
 @dataclass(frozen=True)
-class Plan:
+class NewArray:
     """What a new array on disk is to be like."""
 
     shape: tuple[int, ...]
@@ -252,52 +252,52 @@ class Plan:
     """What it is made from; its metadata are kept."""
 
 
-def made(path: Path, suffix: str, plan: Plan) -> Any:
+def made(path: Path, suffix: str, wanted: NewArray) -> Any:
     """An array to write to; one that is there already, from a run that was stopped, is kept."""
     if not path.exists():
         start = path.with_name("new")
         if start.is_dir():
             shutil.rmtree(start)
-        {".npy": _make_npy, ".zarr": _make_zarr}.get(suffix, _make_tiff)(start, plan)
+        {".npy": _make_npy, ".zarr": _make_zarr}.get(suffix, _make_tiff)(start, wanted)
         os.replace(start, path)
     if suffix != ".zarr":
         return opened_as(path, suffix).array
     zarr = _zarr()
     found = zarr.open(path, mode="r+")
-    return found if isinstance(found, zarr.Array) else found[plan.like.levels[0]]
+    return found if isinstance(found, zarr.Array) else found[wanted.like.levels[0]]
 
 
-def _make_npy(path: Path, plan: Plan) -> None:
+def _make_npy(path: Path, wanted: NewArray) -> None:
     with open(path, "wb") as file:
         about = {
-            "descr": np.lib.format.dtype_to_descr(plan.dtype),
+            "descr": np.lib.format.dtype_to_descr(wanted.dtype),
             "fortran_order": False,
-            "shape": plan.shape,
+            "shape": wanted.shape,
         }
         np.lib.format.write_array_header_1_0(file, about)
         offset = file.tell()
-    allocate(path, offset, plan)
+    allocate(path, offset, wanted)
 
 
-def _make_tiff(path: Path, plan: Plan) -> None:
+def _make_tiff(path: Path, wanted: NewArray) -> None:
     import tifffile
 
-    in_colour = plan.axes.endswith("C") and plan.shape[-1] in (3, 4)
+    in_colour = wanted.axes.endswith("C") and wanted.shape[-1] in (3, 4)
     offset, _ = tifffile.imwrite(  # type: ignore[misc]
         path,
-        shape=plan.shape,
-        dtype=plan.dtype,
+        shape=wanted.shape,
+        dtype=wanted.dtype,
         bigtiff=True,
         photometric="rgb" if in_colour else "minisblack",
-        metadata={"axes": plan.axes.replace("C", "S") if in_colour else plan.axes},
+        metadata={"axes": wanted.axes.replace("C", "S") if in_colour else wanted.axes},
         returnoffset=True,
     )
-    allocate(path, offset, plan)
+    allocate(path, offset, wanted)
 
 
-def allocate(path: Path, offset: int, plan: Plan) -> None:
+def allocate(path: Path, offset: int, wanted: NewArray) -> None:
     """Have the disk hold a file's pixels from the start: a full one is noticed before the work, not after hours."""
-    size = math.prod(plan.shape) * plan.dtype.itemsize
+    size = math.prod(wanted.shape) * wanted.dtype.itemsize
     with open(path, "rb+") as file:
         try:
             os.posix_fallocate(file.fileno(), offset, size)
@@ -312,20 +312,22 @@ def allocate(path: Path, offset: int, plan: Plan) -> None:
             file.write(bytes(min(2**20, size - start)))
 
 
-def _make_zarr(path: Path, plan: Plan) -> None:
+def _make_zarr(path: Path, wanted: NewArray) -> None:
     zarr = _zarr()
-    like, group = plan.like.array, plan.like.group
+    like, group = wanted.like.array, wanted.like.group
     known = isinstance(like, zarr.Array)
     options: dict[str, Any] = {"zarr_format": like.metadata.zarr_format if known else 3}
     where: dict[str, Any] = {"store": str(path)}
     if group is not None:
         root = zarr.create_group(str(path), attributes=dict(group.attrs), **options)
-        where = {"store": root.store, "name": plan.like.levels[0]}
+        where = {"store": root.store, "name": wanted.like.levels[0]}
     if known:
         options |= _like(like)
-    sides = dict.fromkeys("YX", plan.tile) | {"C": max(plan.shape)}
-    chunks = [min(sides.get(a, 1), n) for a, n in zip(plan.axes, plan.shape, strict=True)]
-    zarr.create_array(shape=plan.shape, chunks=tuple(chunks), dtype=plan.dtype, **where, **options)
+    sides = dict.fromkeys("YX", wanted.tile) | {"C": max(wanted.shape)}
+    chunks = [min(sides.get(a, 1), n) for a, n in zip(wanted.axes, wanted.shape, strict=True)]
+    zarr.create_array(
+        shape=wanted.shape, chunks=tuple(chunks), dtype=wanted.dtype, **where, **options
+    )
 
 
 def _like(array: Any) -> dict[str, Any]:
@@ -349,25 +351,25 @@ def remove_partial_chunks(path: Path) -> None:
             file.unlink()
 
 
-def with_levels(path: Path, plan: Plan) -> None:
+def with_levels(path: Path, wanted: NewArray) -> None:
     """Write the smaller images of a pyramid, each the mean of pixels of the one before, in the same proportions."""
-    if len(plan.like.levels) < 2:
+    if len(wanted.like.levels) < 2:
         return
     zarr = _zarr()
     root = zarr.open_group(path, mode="r+")
-    for above, name in pairwise(plan.like.levels):
-        fine, like = root[above], plan.like.group[name]
+    for above, name in pairwise(wanted.like.levels):
+        fine, like = root[above], wanted.like.group[name]
         smaller = zarr.create_array(
             root.store,
             name=name,
             shape=like.shape,
             chunks=tuple(min(n, c) for n, c in zip(like.shape, fine.chunks, strict=True)),
-            dtype=plan.dtype,
+            dtype=wanted.dtype,
             zarr_format=fine.metadata.zarr_format,
             overwrite=True,
             **_like(like),
         )
-        _shrink(fine, smaller, plan.axes)
+        _shrink(fine, smaller, wanted.axes)
 
 
 def _shrink(fine: Any, coarse: Any, axes: str) -> None:

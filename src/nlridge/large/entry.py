@@ -1,8 +1,7 @@
 """What `denoise` does with images that are not in memory: Dask arrays, and whatever goes to `out`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -10,23 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..api.arguments import (
-    Layout,
-    checked_layout,
-    checked_levels,
-    checked_method,
-    checked_noise,
-    checked_positive,
-    checked_strength,
-    is_dask,
-)
-from ..job import Job, float_type
-from ..noise import Noise
+from ..arrays import is_dask
 from ..packages import not_installed
-from .disk import SUFFIXES, Opened, Plan, is_zarr, readable
-from .frames import Frame, decided
+from ..planning.layout import layout_of
+from ..planning.options import Options
+from ..planning.plan import float_type
+from ..progress import Progress
+from .disk import SUFFIXES, NewArray, Opened, is_zarr, readable
+from .frames import levels_for
 from .limits import expect_plausible
-from .run import run, tidy_up
+from .resume import tidy_up
+from .run import run
 from .workers import Cluster, Here, Workforce
 
 _PATIENCE = 20  # seconds until a scheduler answers
@@ -34,89 +27,48 @@ _PATIENCE = 20  # seconds until a scheduler answers
 
 def denoise_large(
     image: Any,
-    sigma: Any,
-    noise: Any,
-    strength: Any,
-    method: Any,
+    options: Options,
+    *,
     mask: Any,
-    channel_axis: Any,
     stack_axis: Any,
-    data_range: Any,
-    workers: int,
-    ticking: Callable[[int, str], Any],
+    channel_axis: Any,
     out: str | PathLike[str] | None,
-    tile: Any,
+    tile: int,
     client: Any,
+    workers: int,
+    progress: Progress,
 ) -> Any:
     """See `denoise`."""
     if isinstance(getattr(image, "_meta", image), np.ma.MaskedArray):
         raise ValueError(
             "image is a masked array; expected all pixels of an image that is not held in memory"
         )
+    if mask is not None:
+        raise ValueError("mask is given; expected None for an image that is not held in memory")
     if not all(hasattr(image, name) for name in ("shape", "dtype", "__getitem__")):
         image = np.asarray(image)
     if is_dask(image) and np.isnan(image.shape).any():
         raise ValueError(
             f"image has shape {image.shape}; expected known sizes: image.compute_chunk_sizes()"
         )
-    layout = checked_layout(tuple(image.shape), np.dtype(image.dtype), stack_axis, channel_axis)
-    decide = deciding(layout, sigma, noise, strength, method, mask, data_range)
+    layout = layout_of(tuple(image.shape), np.dtype(image.dtype), stack_axis, channel_axis)
+    if options.noise is not None:
+        levels_for(options.noise, layout)
     if out is None:
-        if client is not None:
-            raise ValueError(
-                "client is given; expected None for a Dask array, which is computed by whoever computes it"
-            )
         from .dask_graph import denoised_later
 
-        return denoised_later(image, layout, decide, tile)
+        return denoised_later(image, layout, options, tile)
     if is_dask(image):
         raise ValueError(
             "image is a Dask array and out is given; expected a Zarr array, or no out and to_zarr of the result"
         )
     place = checked_out(out, client)
     expect_plausible(image)
-    plan = Plan(layout.shape, float_type(np.dtype(image.dtype)), layout.axes, tile, Opened(image))
+    dtype = float_type(np.dtype(image.dtype))
+    wanted = NewArray(layout.shape, dtype, layout.axes, tile, Opened(image))
     with workforce_of(client, workers, image) as workforce:
-        run(image, place, plan, decide, workforce, ticking, as_floats)
+        run(image, layout, options, place, wanted, workforce, progress, as_floats)
     return readable(place)
-
-
-def deciding(
-    layout: Layout,
-    sigma: Any,
-    noise: Any,
-    strength: Any,
-    method: Any,
-    mask: Any = None,
-    data_range: Any = None,
-    kind: str = "auto",
-) -> Callable[[Frame], Job]:
-    """The arguments of `denoise`, checked: a function that decides what is to be done with a frame."""
-    noise = checked_noise(sigma, noise)
-    if mask is not None:
-        raise ValueError("mask is given; expected None for an image that is not held in memory")
-
-    def levels(noise: Noise) -> npt.NDArray[np.float64]:
-        found = checked_levels(noise, layout)
-        if found.shape[-2:] != (1, 1):
-            raise ValueError(
-                f"sigma has shape {np.shape(noise.level)}; expected a number, or one for each channel, for "
-                "an image that is not held in memory"
-            )
-        first: npt.NDArray[np.float64] = found[0]
-        return first
-
-    if noise is not None:
-        levels(noise)
-    return partial(
-        decided,
-        noise=noise,
-        levels=levels,
-        strength=checked_strength(strength),
-        method=checked_method(method),
-        data_range=None if data_range is None else checked_positive("data_range", data_range),
-        kind=kind,
-    )
 
 
 def checked_out(out: str | PathLike[str], client: Any, *, overwrite: bool = False) -> Path:

@@ -1,20 +1,22 @@
 """The frames of an array on disk, and what concerns the whole of one, found out before the work starts."""
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..algorithm.settings import Recipe
 from ..engines.pool import in_order
 from ..files import one_line
-from ..job import Job, block_means, block_of, ends_of, settled
 from ..noise import Noise
 from ..noise.estimation import noise_of
-from ..planning.levels import trusted
+from ..planning.layout import Layout
+from ..planning.levels import levels_of
+from ..planning.options import Options
+from ..planning.plan import Facts, Plan, covariance_of, plan_for
+from ..planning.ranges import block_means, block_shape, ends_of
 from .bands import in_turn
 
 Pixels = npt.NDArray[Any]
@@ -35,8 +37,6 @@ class Frame:
     array: Any
     axes: str
     number: tuple[int, ...] = ()
-    digest: str = ""
-    """Of all its pixels, once they have been looked through."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -114,52 +114,61 @@ def frames_of(array: Any, axes: str) -> list[Frame]:
     return [Frame(array, axes, number) for number in np.ndindex(*stacked)]
 
 
-def decided(
-    frame: Frame,
-    noise: Noise | None,
-    levels: Callable[[Noise], npt.NDArray[np.float64]],
-    strength: float,
-    method: str | Recipe,
-    data_range: float | None,
-    kind: str = "auto",
-) -> Job:
-    """What is to be done with a frame, of which no more than a part is ever in memory.
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """A frame with a plan for it."""
+
+    frame: Frame
+    plan: Plan
+    levels: npt.NDArray[np.float64]
+    """Of the stabilised noise, (channels or 1, 1, 1)."""
+    digest: str
+    """Of all pixels; empty if nobody looked through them."""
+
+
+def planned(frame: Frame, layout: Layout, options: Options) -> Planned:
+    """A plan for a frame of which no more than a part is ever in memory.
 
     The range, the correlation of channels and the digest are those of all pixels, which are read once; the noise,
     if it is not given, is that of a sample: 16 parts of 512 x 512 pixels, or all of a smaller image.
     """
+    noise = options.noise
     if noise is None:
         pixels, missing = sampled(frame)
-        noise = noise_of(expect_finite(pixels), missing, kind)
-    gone = np.zeros(frame.shape[0], bool)
-    ends = [(noise.black_level, noise.black_level + (data_range or 0.0))]
-    sample = np.zeros((len(gone), 1))
-    known = data_range is not None
+        noise = noise_of(expect_finite(pixels), missing, options.kind)
+    levels = levels_for(noise, layout)
+    channels = frame.shape[0]
+    typical = np.broadcast_to(levels[:, 0, 0], channels)
+    ends = [(noise.black_level, noise.black_level + (options.data_range or 0.0))]
+    known = options.data_range is not None
     if frame.dtype == np.uint8 and not known:
         ends, known = [(0.0, 255.0)], True
-    # Those that are computed are looked at when they are.
-    if not frame.is_computed or len(gone) > 1 or not known:
+    sample, digest = np.zeros((channels, 1)), ""
+    # The pixels of a Dask array are looked at when they are computed.
+    if not frame.is_computed or channels > 1 or not known:
         means, sample, digest = _looked_through(frame, with_means=not known)
         ends = ends if known else [ends_of(some) for some in means]
-        frame = replace(frame, digest=digest)
-    return settled(
-        frame,  # type: ignore[arg-type]
-        None,
-        noise,
-        trusted(levels(noise), None, frame),  # type: ignore[arg-type]
-        ends,
-        lambda: sample,
-        strength,
-        method,
-        gone,
-    )
+    facts = Facts(noise, typical, ends, covariance_of(noise, typical, sample))
+    return Planned(frame, plan_for(frame.shape, facts, options), levels, digest)
+
+
+def levels_for(noise: Noise, layout: Layout) -> npt.NDArray[np.float64]:
+    """The levels of the noise of each frame; maps are refused."""
+    levels = levels_of(noise, layout)
+    if levels.shape[-2:] != (1, 1):
+        raise ValueError(
+            f"sigma has shape {np.shape(noise.level)}; expected a number, or one for each channel, for "
+            "an image that is not held in memory"
+        )
+    first: npt.NDArray[np.float64] = levels[0]
+    return first
 
 
 def _looked_through(frame: Frame, with_means: bool) -> tuple[Sequence[Pixels], Pixels, str]:
     """The means of blocks of each channel, a sample of the pixels of all of them, and a digest of all pixels."""
     digest = hashlib.sha256()
     channels, height, width = frame.shape
-    block = block_of((height, width))
+    block = block_shape((height, width))
     step = -(-height * width // 2**20)
     means: list[list[Pixels]] = [[] for _ in range(channels)]
     sample: list[Pixels] = []

@@ -23,9 +23,9 @@ from ..engines.pool import in_order
 from ..files.atomic import writing
 from ..progress import Tick
 from .bands import Bands, Groups, bands_of, in_turn, one_behind
-from .lazy import Image, Later
+from .lazy import Image, Lazy
 from .scales import around, coarser_part, fine_rows, halved, with_coarse_part
-from .workers import Here, Workforce
+from .workers import Workforce
 
 Strips: TypeAlias = Iterator[tuple[Any, ...]]
 """Rows, as a range, and those rows of one or several images."""
@@ -48,11 +48,12 @@ class Stages:
 
     def run_pass(
         self, inputs: StepInputs, step: Pass, groups: dict[str, Groups] | None = None
-    ) -> tuple[Later, Later]:
+    ) -> tuple[Lazy, Lazy]:
         """A pass of the engine."""
         shape: Any = inputs.noisy.shape
         kept = None if groups is None else self._groups(groups, shape[1:], step)
-        found = self.kept(partial(_run_pass, inputs, step, kept), shape, 1 + inputs.keeps_noise)
+        compute = partial(_run_pass, inputs, step, kept)
+        found = self.kept(compute, shape, 1 + inputs.keeps_noise, self.tick)
         return found[0], found[-1]
 
     def _groups(
@@ -67,7 +68,7 @@ class Stages:
             self.alive.append((folder, weakref.ref(kept)))
         return kept
 
-    def coarser(self, image: Later) -> Later:
+    def coarser(self, image: Lazy) -> Lazy:
         """See `pyramid`."""
         planes, height, width = image.shape
         shape = (planes, *pyramid.coarser_shape((height, width)))
@@ -77,11 +78,17 @@ class Stages:
         """See `pyramid`."""
         return pyramid.coarser_noise(noise)
 
-    def with_coarse(self, image: Later, coarse: Later, level: int, most: float) -> Later:
+    def with_coarse(self, image: Lazy, coarse: Lazy, level: int, most: float) -> Lazy:
         """See `pyramid`."""
         return self.kept(partial(_with_coarse, image, coarse, level, most), image.shape)[0]
 
-    def kept(self, compute: Compute, shape: tuple[int, int, int], count: int = 1) -> list[Later]:
+    def kept(
+        self,
+        compute: Compute,
+        shape: tuple[int, int, int],
+        count: int = 1,
+        tick: Tick = lambda count=1, *, already=False: None,
+    ) -> list[Lazy]:
         """Images of one shape, computed band by band, in files."""
         images = [Bands(self.folder / f"{self.count}-{k}", shape, self.band) for k in range(count)]
         done = self.folder / f"{self.count}-done"
@@ -92,34 +99,15 @@ class Stages:
             for image in images:
                 image.folder.mkdir(exist_ok=True)
             missing = [k for k in numbers if not all(image.path(k).exists() for image in images)]
-        self.tick(len(numbers) - len(missing), already=True)
-        self.workforce.carry_out(partial(keep, compute, images), missing, self.tick)
+        tick(len(numbers) - len(missing), already=True)
+        self.workforce.carry_out(partial(keep, compute, images), missing, tick)
         done.touch()
         for folder, something in self.alive:
             if something() is None:  # nobody will ask for it, now that this stage is done
                 shutil.rmtree(folder, ignore_errors=True)
-        found = [Later(shape, image.read) for image in images]
+        found = [Lazy(shape, image.read) for image in images]
         self.alive += [(i.folder, weakref.ref(f)) for i, f in zip(images, found, strict=True)]
         return found
-
-
-class Rehearsal(Stages):
-    """Stages that only count the bands that there will be."""
-
-    def __init__(self, band: int) -> None:
-        super().__init__(Path(), band, Here(1), _silent)
-        self.bands = 0
-
-    def kept(self, compute: Compute, shape: tuple[int, int, int], count: int = 1) -> list[Later]:
-        self.bands += len(bands_of(shape[1], self.band))
-        return [Later(shape, lambda top, bottom: np.empty(0, np.float32))] * count
-
-    def _groups(self, *arguments: Any) -> None:
-        return None
-
-
-def _silent(count: int = 1, *, already: bool = False) -> None:
-    pass
 
 
 def keep(
@@ -164,23 +152,23 @@ def _run_pass(inputs: StepInputs, step: Pass, groups: Any, rows: range, workers:
     return cpu.strips(inputs, step, groups, rows=rows, workers=workers, tick=lambda: None)
 
 
-def _coarser(image: Later, rows: range, workers: int) -> Strips:
+def _coarser(image: Lazy, rows: range, workers: int) -> Strips:
     return mapped(rows, workers, partial(_coarser_rows, image))
 
 
-def _coarser_rows(image: Later, rows: range) -> tuple[range, Image]:
+def _coarser_rows(image: Lazy, rows: range) -> tuple[range, Image]:
     needed = fine_rows(rows, image.shape[1])
     return rows, coarser_part(image[:, needed.start : needed.stop], needed, rows)
 
 
 def _with_coarse(
-    image: Later, coarse: Later, level: int, most: float, rows: range, workers: int
+    image: Lazy, coarse: Lazy, level: int, most: float, rows: range, workers: int
 ) -> Strips:
     return mapped(rows, workers, partial(_with_coarse_rows, image, coarse, level, most))
 
 
 def _with_coarse_rows(
-    image: Later, coarse: Later, level: int, most: float, rows: range
+    image: Lazy, coarse: Lazy, level: int, most: float, rows: range
 ) -> tuple[range, Image]:
     needed = around(rows, image.shape[1], level)
     small = halved(needed)

@@ -1,7 +1,7 @@
 """What the noise is: one file a model, behind one interface; and how to find out."""
 
 import math
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ def power_of_two(number: float) -> float:
     return math.ldexp(1.0, max(round(math.log2(number)), -1000)) if number > 0 else 1.0
 
 
+@runtime_checkable
 class Noise(Protocol):
     """A noise model: a transform after which the noise is Gaussian, and does not depend on the image.
 

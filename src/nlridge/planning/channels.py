@@ -67,22 +67,11 @@ def _product(matrix: Array, image: Image) -> Image:
     return found
 
 
-def planes_of(pixels: Array, sigmas: Array, scales: Array) -> list[Planes]:
+def planes_of(covariance: Array, sigmas: Array, scales: Array) -> list[Planes]:
     """How the channels of an image are best denoised: one entry for channels that belong together.
 
-    `pixels` is a sample of the image, (channels, count), and `sigmas` the level of the noise of each
+    `covariance` is that of the channels in units of their noise, and `sigmas` the level of the noise of each
     channel; those without noise are left out.  Planes are made of the channels times `scales`.
-    """
-    units = np.where(sigmas > 0, sigmas, np.inf)
-    with np.errstate(over="ignore"):
-        # Where pixels are so bright that float32 cannot resolve the noise, somebody else will say so.
-        relative = np.clip(pixels / units[:, None], -1e100, 1e100)
-    covariance = np.atleast_2d(np.cov(relative, bias=True))
-    return planes_by_covariance(covariance, sigmas, scales)
-
-
-def planes_by_covariance(covariance: Array, sigmas: Array, scales: Array) -> list[Planes]:
-    """`planes_of` an image whose channels have this covariance, in units of their noise.
 
     In these units the noise of all channels is the same, and stays so under any rotation: for three channels of
     one level, red, green and blue or the like, `OPPONENT`, and otherwise the rotation to their principal

@@ -1,11 +1,12 @@
-"""How strong the noise is, and which pixels have so much of it that they are better found anew."""
+"""How strong the noise is where, and which pixels have so much of it that they are better filled in."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..noise import power_of_two
+from ..noise import Noise, power_of_two
+from .layout import Layout
 from .missing import blurred
 
 Array = npt.NDArray[np.float64]
@@ -34,6 +35,26 @@ class Levels(NamedTuple):
     """Pixels that are hardly more than noise: some among good ones, and all that are hopeless."""
     hopeless: Mask | None = None
     """Pixels of which nothing is known: they count as missing, but for their place in the result."""
+
+
+def levels_of(noise: Noise, layout: Layout) -> npt.NDArray[np.float64]:
+    """The level of the noise as an array that broadcasts against (frames, channels, height, width)."""
+    levels = np.asarray(noise.level, np.float64)
+    if levels.ndim == 0:
+        return levels.reshape(1, 1, 1, 1)
+    channels = 1 if layout.channel is None else layout.shape[layout.channel]
+    if levels.ndim == 1:
+        if levels.shape != (channels,) or layout.channel is None:
+            raise ValueError(
+                f"sigma has {len(levels)} numbers; expected one, or one for each channel, "
+                + (
+                    "and channel_axis"
+                    if layout.channel is None
+                    else f"of which there are {channels}"
+                )
+            )
+        return levels.reshape(1, -1, 1, 1)
+    return layout.spread("sigma", levels, "a number, one for each channel, or ")
 
 
 def trusted(levels: Array, missing: Mask | None, pixels: npt.NDArray[Any]) -> Levels:

@@ -1,0 +1,112 @@
+"""Which axis of an image is what."""
+
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import library
+from ..messages import shown
+
+
+class Layout(NamedTuple):
+    """The shape of an image, and which of its axes hold frames of a stack and channels."""
+
+    shape: tuple[int, ...]
+    stack: int | None
+    channel: int | None
+
+    @property
+    def _named(self) -> list[int]:
+        return [axis for axis in (self.stack, self.channel) if axis is not None]
+
+    @property
+    def axes(self) -> str:
+        """A letter for each axis: T for a stack, C for channels, Y and X."""
+        letters = {self.stack: "T", self.channel: "C"}
+        rest = iter("YX")
+        return "".join(letters.get(k) or next(rest) for k in range(len(self.shape)))
+
+    def frames(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A view of (frames, channels, height, width)."""
+        array = library(array).moveaxis(array, self._named, list(range(len(self._named))))
+        if self.channel is None:
+            array = array[..., None, :, :]
+        return array[None] if self.stack is None else array
+
+    def like_image(self, frames: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A view of the image's own shape."""
+        array = frames[0] if self.stack is None else frames
+        if self.channel is None:
+            array = array[..., 0, :, :]
+        found: npt.NDArray[Any] = library(array).moveaxis(
+            array, list(range(len(self._named))), self._named
+        )
+        return found
+
+    def spread(self, name: str, array: npt.NDArray[Any], instead: str = "") -> npt.NDArray[Any]:
+        """`frames` of what has the image's shape, or is the same for all frames or channels and lacks their axis."""
+        lacking = [[], [self.channel], [self.stack], [self.stack, self.channel]]
+        expected = []
+        for axes in lacking:
+            if None in axes:
+                continue
+            shape = tuple(n for axis, n in enumerate(self.shape) if axis not in axes)
+            if array.shape == shape:
+                return self.frames(np.expand_dims(array, tuple(axes)))  # type: ignore[arg-type]
+            expected.append(str(shape))
+        raise ValueError(
+            f"{name} has shape {array.shape}; expected {instead}{' or '.join(expected)}"
+        )
+
+
+def layout_of(
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    stack_axis: Any = None,
+    channel_axis: Any = None,
+    *,
+    may_be_stack: bool = True,
+) -> Layout:
+    """How an image is laid out, from no more than its shape and type."""
+    if dtype.kind not in "uif":
+        raise TypeError(f"image has dtype {dtype}; expected integers or floats")
+    names = {"stack_axis": stack_axis, "channel_axis": channel_axis}
+    named = [name for name, axis in names.items() if axis is not None]
+    dimensions = 2 + len(named)
+    if len(shape) != dimensions:
+        because = f" for an image with {' and '.join(named)}" if named else ""
+        hint = ""
+        if len(shape) == dimensions + 1 and len(named) < 2:
+            hint = "; name channel_axis if it is in colour"
+            hint += ", stack_axis if it is a stack of images" if may_be_stack else ""
+        raise ValueError(
+            f"image has shape {shape}; expected {('two', 'three', 'four')[len(named)]} "
+            f"dimensions{because}{hint}"
+        )
+    layout = Layout(
+        shape,
+        *(_checked_axis(name, axis, dimensions) for name, axis in names.items()),
+    )
+    if layout.stack is not None and layout.stack == layout.channel:
+        raise ValueError(
+            f"stack_axis is {stack_axis} and channel_axis is {channel_axis}; expected two different axes"
+        )
+    if 0 in shape:
+        raise ValueError(f"image has shape {shape}; expected at least one pixel")
+    return layout
+
+
+def _checked_axis(name: str, value: Any, dimensions: int) -> int | None:
+    if value is None:
+        return None
+    try:
+        axis = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {shown(value)}; expected a whole number or None") from None
+    if not -dimensions <= axis < dimensions:
+        raise ValueError(
+            f"{name} is {shown(axis)}; expected a number from {-dimensions} to {dimensions - 1}"
+        )
+    return axis % dimensions

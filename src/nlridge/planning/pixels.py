@@ -1,0 +1,82 @@
+"""From pixels to what the algorithm works on, and back: whole images, or some rows of one."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..patches.matching import BRIGHT
+from .channels import Image
+from .missing import fill
+from .plan import Plan, float_type
+
+Pixels = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+
+
+def stabilised(
+    plan: Plan,
+    channels: Iterable[int],
+    pixels: Pixels,
+    missing: Mask | None = None,
+    filled: Mask | None = None,
+) -> Image:
+    """Some channels, stabilised and scaled; the others are 0.
+
+    `missing` pixels have no value; those that are `filled` get one from their neighbours.
+    """
+    noisy = np.zeros(pixels.shape, np.float32)
+    for channel in channels:
+        scale = plan.scales[channel]
+        for rows in _some_rows(noisy[channel]):
+            part = pixels[channel, rows]
+            if missing is not None:
+                part = np.where(missing[channel, rows], 0, part)
+            stable = plan.noise.stabilise(part)
+            with np.errstate(over="ignore"):  # looked at below
+                np.multiply(
+                    stable, scale, out=noisy[channel, rows], dtype=np.float64, casting="unsafe"
+                )
+        if filled is not None:
+            noisy[channel, filled[channel]] = 0
+        largest = float(max(abs(noisy[channel].max()), abs(noisy[channel].min())))
+        if not largest < BRIGHT:
+            raise ValueError(
+                f"sigma is {plan.levels[channel]:.4g}; expected at least 1e-12 of the image's "
+                f"largest value, {largest / scale:.4g}"
+            )
+        if filled is not None and filled[channel].any():
+            noisy[channel] = fill(noisy[channel], filled[channel])
+    return noisy
+
+
+def restored(
+    plan: Plan, pixels: Pixels, images: Sequence[Image], missing: Mask | None = None
+) -> npt.NDArray[np.floating[Any]]:
+    """What the caller gets from the denoised planes: the image's own units, floats of its width.
+
+    Channels that were left as they are, and missing pixels, have the values of `pixels`.
+    """
+    result = np.empty(pixels.shape, float_type(pixels.dtype))
+    result[...] = pixels
+    largest = min(float(np.finfo(result.dtype).max), np.finfo(np.float64).max)
+    for planes, image in zip(plan.planes, images, strict=True):
+        for channel, stable in zip(planes.channels, planes.back(image), strict=True):
+            for rows in _some_rows(stable):
+                with np.errstate(over="ignore"):
+                    values = np.divide(stable[rows], plan.scales[channel], dtype=np.float64)
+                values = plan.noise.restore(values)
+                # A result may be a little larger than all that went in.
+                values = np.clip(values, -largest, largest)
+                if missing is not None:
+                    values = np.where(missing[channel, rows], pixels[channel, rows], values)
+                result[channel, rows] = values
+    return result
+
+
+def _some_rows(plane: Pixels) -> Iterator[slice]:
+    """Some rows at a time, so that what is computed in float64 is never a whole large image."""
+    rows = max(1, 2**20 // plane.shape[1])
+    for top in range(0, plane.shape[0], rows):
+        yield slice(top, top + rows)
