@@ -291,8 +291,12 @@ def missing_pixels(
 
 
 def checked_positive(name: str, value: Any) -> float:
-    if np.ndim(value) != 0:
-        raise ValueError(f"{name} has shape {np.shape(value)}; expected a single positive number")
+    try:
+        shape = np.shape(value)
+    except ValueError:  # a sequence of unlike things
+        raise TypeError(f"{name} is {shown(value)}; expected a single positive number") from None
+    if shape:
+        raise ValueError(f"{name} has shape {shape}; expected a single positive number")
     try:
         if isinstance(value, str | bytes | bool) or value is np.ma.masked:
             raise TypeError

@@ -95,7 +95,7 @@ def _without_lost(level: Array, hopeless: Mask, typical: float) -> tuple[Array, 
     if typical == 0:
         return level, hopeless
     unit = power_of_two(typical)  # beyond some scale, float32 has no numbers
-    level, typical = level / unit, typical / unit
+    level, typical = np.minimum(level, 1e10 * typical) / unit, typical / unit
     precision = np.where(hopeless, 0, np.square(typical / level)).astype(np.float32)
     seen = blurred(precision) / blurred(np.ones_like(precision))
     around = typical / np.sqrt(np.where(seen > 0, seen, 1))

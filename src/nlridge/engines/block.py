@@ -293,7 +293,7 @@ def _denoise_groups_by_formula(
 ) -> None:  # fmt: skip
     """All groups of one size at once, in float64."""
     n = planes * patch * patch
-    for m in np.unique(sizes):
+    for m in map(int, np.unique(sizes)):
         here = places.reshape(-1, places_row)[sizes == m, :m].copy()
 
         def groups(image, distance=plane, here=here, m=m):
