@@ -1,6 +1,6 @@
 """What goes into `denoise` and what comes out: dtypes, ranges, and one sentence for each bad input."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -556,3 +556,20 @@ def test_a_formula_that_calls_numpy_with_a_tensor(needs_gradient):
         TypeError, match="called a function of NumPy with a tensor; expected operators"
     ):
         NLRidge(own_recipe(formula))(image, 10.0)
+
+
+def test_the_least_noise_that_rounds_can_keep_is_none():
+    recipe = nlridge.recipe("nl-ridge", 10)
+    none, hardly = (
+        denoise(NOISY, 10, method=replace(recipe, rounds=nlridge.Rounds(2, keep=keep)))
+        for keep in (0.0, 1e-300)
+    )
+    np.testing.assert_array_equal(none, hardly)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+def test_patches_that_a_formula_cannot_denoise_stay_as_they_are(value):
+    def formula(Y, X, variance):
+        return Y + value, Y[..., 0, :] * 0 + 1
+
+    np.testing.assert_allclose(denoise(NOISY, 10, method=own_recipe(formula)), NOISY, rtol=1e-6)

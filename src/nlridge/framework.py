@@ -147,11 +147,12 @@ def in_rounds(
     for k in range(rounds.count):
         if k % 2 == 0:
             groups = {}
+        keep = rounds.keep * (1 - (k + 1) / rounds.count)
         result, partly = refine(
             partly,
             result,
             similar=partly + rounds.blend * (result - partly),
-            partly=Partly(noisy, rounds.keep * (1 - (k + 1) / rounds.count)),
+            partly=Partly(noisy, keep if keep > 1e-6 else 0.0),  # kernels resolve no less
             groups=groups,
             shifted=_is_shifted(k),
         )

@@ -18,7 +18,7 @@ from ..kernels.simd import LANES, fma, load, splat, store
 from ..kernels.simd import total as add_up
 from ..kernels.variances import patch_variance
 from ..patches.groups import aggregate, aggregate_all, aggregate_weights, gather, gather_all
-from ..patches.matching import FAR, distances, nearest
+from ..patches.matching import BRIGHT, FAR, distances, nearest
 from ..recipes import Step
 from ..rounds import Partly
 from .grid import Block, Image, Window, group_sizes
@@ -319,8 +319,13 @@ def _denoise_groups_by_formula(
                 f"the formula gave arrays of shapes {estimate.shape} and {weights.shape}; "
                 f"expected {expected[0]} and {expected[1]}"
             )
-        weights = np.ascontiguousarray(weights, np.float32)
-        change = estimate - Y
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # kernels know no NaN: such patches do not change
+            weights = np.array(weights, np.float32)
+            weights[~np.isfinite(weights)] = 0
+            change = estimate - Y
+            change[~(np.abs(change) < BRIGHT)] = 0
         for values, sums, corners in (
             (change, total, weight),
             ((1 - keep / left) * change, rest, np.zeros_like(weight)),
