@@ -280,14 +280,19 @@ def missing_pixels(
                 f"image has {infinite} infinite pixels; expected finite ones, or NaN for missing ones"
             )
         missing |= np.isnan(pixels)
-        largest = max(abs(end(pixels, where=~missing, initial=0)) for end in (np.min, np.max))
-        if float(largest) > LARGEST:
-            raise ValueError(
-                f"image has values up to {largest:.4g}; expected none larger than {LARGEST:g}"
-            )
+        expect_in_bounds(pixels, ~missing)
     if missing.all() and not may_be_all:
         raise ValueError("image has no pixel that is there; expected at least one")
     return missing if missing.any() else None
+
+
+def expect_in_bounds(pixels: npt.NDArray[Any], there: Mask | bool = True) -> None:
+    """No pixel is so large that sums of them overflow."""
+    largest = max(abs(end(pixels, where=there, initial=0)) for end in (np.min, np.max))
+    if float(largest) > LARGEST:
+        raise ValueError(
+            f"image has values up to {largest:.4g}; expected none larger than {LARGEST:g}"
+        )
 
 
 def checked_positive(name: str, value: Any) -> float:

@@ -183,7 +183,8 @@ def settled(
     `ends` are the darkest and the brightest of all channels or of each, `sample` gives some pixels of all of them,
     and `gone` says which have no pixels at all.  The image itself is not looked at.
     """
-    spans = np.array([high - low for low, high in map(noise.stabilise, np.array(ends, np.float64))])
+    with np.errstate(invalid="ignore"):  # of a model that knows no bounds
+        spans = np.ptp([noise.stabilise(np.array(some, np.float64)) for some in ends], axis=1)
     ranges = np.broadcast_to(spans, len(gone))
     # Less than a ten-thousandth nobody would see, and float32 could not resolve its square.
     noisy = (levels.typical > np.maximum(1e-4 * ranges, 1e-300)) & ~gone

@@ -3,7 +3,6 @@
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from numbers import Real
 from typing import TypeAlias, TypeVar
 
 from .families import Family
@@ -12,7 +11,7 @@ from .families.bm3d import bm3d, haar
 from .families.ridge import ridge
 from .families.two_sided import two_sided
 from .pyramid import coarser_shape
-from .wording import shown
+from .wording import number, shown
 
 
 def _whole(name: str, value: object) -> int:
@@ -230,12 +229,11 @@ def recipe(name: str, sigma: float, data_range: float = 255.0) -> Recipe:
     if not isinstance(name, str) or name not in _RECIPES:
         names = ", ".join(map(repr, _RECIPES))
         raise ValueError(f"method is {shown(name)}; expected one of {names}, or a Recipe")
-    for argument, value in (("sigma", sigma), ("data_range", data_range)):
-        if not isinstance(value, Real) or not 0 <= value < 1e301:
-            raise ValueError(
-                f"{argument} is {shown(value)}; expected a number that is not negative"
-            )
-    level = 255 * float(sigma) / float(data_range) if data_range > 0 else float("inf")
+    noise, spread = number("sigma", sigma), number("data_range", data_range)
+    for argument, value in (("sigma", noise), ("data_range", spread)):
+        if not 0 <= value < 1e301:
+            raise ValueError(f"{argument} is {value:g}; expected a number that is not negative")
+    level = 255 * noise / spread if spread > 0 else float("inf")
     return _RECIPES[name](float(f"{level:.6g}"))  # at the edge of a row rounding shall not matter
 
 

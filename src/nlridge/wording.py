@@ -1,5 +1,7 @@
-"""How values are shown in messages."""
+"""How messages name values, and numbers that are none."""
 
+import math
+from numbers import Real
 from typing import Any
 
 _LONGEST = 80
@@ -12,3 +14,13 @@ def shown(value: Any) -> str:
     except Exception:  # a number of too many digits, or an object that cannot be shown
         return f"of type {type(value).__name__}"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]} ..."
+
+
+def number(name: str, value: Any) -> float:
+    """A number of any type as a float, infinite if it is too large for one."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name} is {shown(value)}; expected a number")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, 1 if value > 0 else -1)

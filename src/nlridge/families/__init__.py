@@ -7,13 +7,12 @@ the two steps, written as a formula and, to be fast, as a compiled kernel.
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
 from ..arrays import Array, is_tensor
-from ..wording import shown
+from ..wording import number, shown
 
 Estimate: TypeAlias = tuple[Array, Array]
 Variance: TypeAlias = float | Array
@@ -131,9 +130,8 @@ def conditioned(noisier: float) -> float:
 
 def expect_not_negative(name: str, value: float) -> None:
     """A clear word about a parameter of a family that has to be 0 or more."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name} is {shown(value)}; expected a number")
-    if not value >= 0:
+    size = number(name, value)
+    if not size >= 0:
         raise ValueError(f"{name} is {shown(value)}; expected a number that is not negative")
-    if value > 1e6:  # kernels square it
+    if size > 1e6:  # kernels square it
         raise ValueError(f"{name} is {shown(value)}; expected at most 1e6")

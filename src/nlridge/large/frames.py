@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arguments import expect_in_bounds
 from ..engines.pool import in_order
 from ..job import Job, block_means, block_of, ends_of, settled
 from ..levels import trusted
@@ -173,6 +174,7 @@ def expect_finite(pixels: Pixels) -> Pixels:
         raise ValueError(
             "image has pixels that are NaN or infinite; expected finite ones in an image that is not held in memory"
         )
+    expect_in_bounds(pixels)
     return pixels
 
 
