@@ -1,6 +1,7 @@
 """Try to break the package: seeded cases, each in a child process, until the time or the cases are used up."""
 
 import argparse
+import contextlib
 import pkgutil
 import sys
 import time
@@ -11,6 +12,7 @@ from itertools import count, islice
 from types import ModuleType
 
 import fuzz
+import nlridge
 
 from .harness import (
     BROKEN,
@@ -32,6 +34,14 @@ def generators() -> dict[str, ModuleType]:
     names = [found.name for found in pkgutil.iter_modules(fuzz.__path__)]
     modules = {name: import_module(f"fuzz.{name}") for name in names if not name.startswith("_")}
     return {name: module for name, module in modules.items() if hasattr(module, "run")}
+
+
+def import_everything() -> None:
+    """All modules of the package, as far as what they need is installed: children have them without a wait."""
+    for found in pkgutil.walk_packages(nlridge.__path__, "nlridge."):
+        if not found.name.endswith("__main__"):
+            with contextlib.suppress(ImportError):
+                import_module(found.name)
 
 
 def cases(kinds: list[str], seed: int) -> Iterator[Case]:
@@ -57,6 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.only or chosen.again:
         kind = chosen.again[0] if chosen.again else chosen.only
         modules = {kind: modules[kind]}
+    import_everything()
     for module in modules.values():
         if hasattr(module, "warm_up"):
             module.warm_up()

@@ -7,6 +7,7 @@ the calls it makes.
 import ast
 import contextlib
 import faulthandler
+import gc
 import json
 import os
 import resource
@@ -81,6 +82,8 @@ def outcomes(
 ) -> Iterator[Outcome]:
     """What becomes of the cases, as they end; none is begun later than `until` (see `time.monotonic`)."""
     raise_statements()  # once for all children
+    gc.collect()
+    gc.freeze()  # children that collect garbage would copy all of the parent's memory
     todo = iter(cases)
     children: list[_Child] = []
     room = Path(tempfile.mkdtemp(prefix="nlridge-fuzz-"))
@@ -100,6 +103,7 @@ def outcomes(
             if not ended:
                 time.sleep(0.002)
     finally:
+        gc.unfreeze()
         for child in children:
             child.kill(signal.SIGKILL)
         shutil.rmtree(room, ignore_errors=True)
@@ -211,10 +215,12 @@ def _perform(
         except BaseException as caught:
             error = caught
     found, reason = judged(error, [str(warning.message) for warning in warned])
-    details = "".join(traceback.format_exception(error)) if error is not None else ""
-    details += "".join(
-        warnings.formatwarning(w.message, w.category, w.filename, w.lineno) for w in warned
-    )
+    details = ""
+    if found in (UGLY, BROKEN):
+        details = "".join(traceback.format_exception(error)) if error is not None else ""
+        details += "".join(
+            warnings.formatwarning(w.message, w.category, w.filename, w.lineno) for w in warned
+        )
     sys.stdout.flush()
     sys.stderr.flush()
     told = {
@@ -250,24 +256,25 @@ def _line(text: str) -> str:
     return " ".join(text.split())[:300]
 
 
-def _innermost(error: BaseException) -> traceback.FrameSummary | None:
-    frames = traceback.extract_tb(error.__traceback__)
-    return frames[-1] if frames else None
+def _frames(error: BaseException) -> list[tuple[Path, int]]:
+    """Files and lines, the innermost last; without a look at the files, which takes long."""
+    found = traceback.walk_tb(error.__traceback__)
+    return [(Path(frame.f_code.co_filename), line) for frame, line in found]
 
 
 def _place(error: BaseException) -> str:
-    frames = traceback.extract_tb((error.__cause__ or error).__traceback__)
-    own = [frame for frame in frames if Path(frame.filename).is_relative_to(SOURCE)]
-    frame = (own or frames)[-1]
-    return f"{Path(frame.filename).name}:{frame.lineno}"
+    frames = _frames(error.__cause__ or error)
+    own = [frame for frame in frames if frame[0].is_relative_to(SOURCE)]
+    file, line = (own or frames)[-1]
+    return f"{file.name}:{line}"
 
 
 def _meant(error: BaseException) -> bool:
     """Whether an error was raised by a statement of the package, or by a call that Python or the case refused."""
-    frame = _innermost(error)
-    if frame is None or not Path(frame.filename).is_relative_to(SOURCE):
-        return frame is None or Path(frame.filename).is_relative_to(Path(__file__).parent)
-    place = str(Path(frame.filename).relative_to(SOURCE)), frame.lineno or 0
+    file, line = _frames(error)[-1]
+    if not file.is_relative_to(SOURCE):
+        return file.is_relative_to(Path(__file__).parent)
+    place = str(file.relative_to(SOURCE)), line
     return any(place in lines for lines in raise_statements())
 
 

@@ -1,16 +1,16 @@
 """What goes into `denoise` and what comes out: dtypes, ranges, and one sentence for each bad input."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nlridge.job import typical_ends
 from skimage import data
 
 import nlridge
 from nlridge import Step, denoise
-from nlridge.job import typical_ends
 
 NOISY = 100 + np.random.default_rng(0).normal(0, 10, (24, 30))
 
@@ -515,3 +515,63 @@ def test_a_stack_is_never_taken_for_granted():
     for axis, error in ((3, ValueError), (-4, ValueError), (0.5, TypeError)):
         with pytest.raises(error, match=f"stack_axis is {axis}; expected a"):
             denoise(np.zeros((3, 20, 20)), 10, stack_axis=axis)
+
+
+# Formulas of somebody's own.
+
+
+def own_recipe(formula):
+    estimator = nlridge.Estimator(formula)
+    return nlridge.Recipe(nlridge.Family("own", estimator), Step(4, 4, window=9))
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        (lambda Y, X, variance: Y, r"the formula gave an? (array|tensor); expected \(denoised, weights\)"),
+        (lambda Y, X, variance: None, r"the formula gave None; expected \(denoised, weights\)"),
+        (lambda Y, X, variance: (Y, Y, Y), r"the formula gave 3 things; expected \(denoised, weights\)"),
+        (lambda Y, X, variance: (Y, Y), r"the formula gave (array|tensor)s of shapes .*; expected \(\d+, 16, 4\) and \(\d+, 4\)"),
+        (lambda Y, X, variance: ("a", "b"), "the formula gave .*; expected (numbers|tensors for tensors)"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["array", "tensor", "tensor that needs a gradient"])
+def test_what_a_formula_has_to_give(formula, message, kind):
+    image = NOISY
+    if kind != "array":
+        torch = pytest.importorskip("torch")
+        image = torch.tensor(NOISY, requires_grad=kind != "tensor")
+    with pytest.raises((TypeError, ValueError), match=message):
+        denoise(image, 10, method=own_recipe(formula))
+
+
+@pytest.mark.parametrize("needs_gradient", [False, True])
+def test_a_formula_that_calls_numpy_with_a_tensor(needs_gradient):
+    torch = pytest.importorskip("torch")
+    from nlridge.torch import NLRidge
+
+    def formula(Y, X, variance):
+        return np.maximum(Y, 0), Y[..., 0, :] * 0 + 1
+
+    image = torch.tensor(NOISY[None, None], requires_grad=needs_gradient)
+    with pytest.raises(
+        TypeError, match="called a function of NumPy with a tensor; expected operators"
+    ):
+        NLRidge(own_recipe(formula))(image, 10.0)
+
+
+def test_the_least_noise_that_rounds_can_keep_is_none():
+    recipe = nlridge.recipe("nl-ridge", 10)
+    none, hardly = (
+        denoise(NOISY, 10, method=replace(recipe, rounds=nlridge.Rounds(2, keep=keep)))
+        for keep in (0.0, 1e-300)
+    )
+    np.testing.assert_array_equal(none, hardly)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+def test_patches_that_a_formula_cannot_denoise_stay_as_they_are(value):
+    def formula(Y, X, variance):
+        return Y + value, Y[..., 0, :] * 0 + 1
+
+    np.testing.assert_allclose(denoise(NOISY, 10, method=own_recipe(formula)), NOISY, rtol=1e-6)

@@ -39,7 +39,7 @@ def leak():
 
 
 def leak_at_once():
-    np.ones(2**25)  # 256 MB, gone before anybody looks
+    np.ones(2**24)  # 128 MB, gone before anybody looks
 
 
 def warn():

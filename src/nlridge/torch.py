@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .packages import not_installed
+from .messages import not_installed
 
 try:
     import torch

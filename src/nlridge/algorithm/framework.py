@@ -121,12 +121,13 @@ def in_rounds(
     for k, step in enumerate(passes):
         if k % 2 == 0:
             groups = {}
+        keep = rounds.keep * (1 - (k + 1) / len(passes))
         inputs = StepInputs(
             partly,
             guide=result,
             similar=partly + rounds.blend * (result - partly),
             noise=noise,
-            partly=Partly(noisy, rounds.keep * (1 - (k + 1) / len(passes))),
+            partly=Partly(noisy, keep if keep > 1e-6 else 0.0),  # kernels resolve no less
         )
         result, partly = run(inputs, step, groups)
     return result

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Real
 from typing import TypeAlias, TypeVar
 
 from ..families import BM3D, Bayes, Ridge, TwoSided
@@ -14,37 +13,36 @@ from .settings import CoarseScale, Recipe, Rounds, Step
 def recipe(name: str, sigma: float, data_range: float = 255.0) -> Recipe:
     """The recipe that a method's name stands for at a noise level.
 
-        Parameters
-        ----------
-        name : str
-            One of `method_names()`.
-        sigma : float
-            Standard deviation of the noise, in the image's own units.
-        data_range : float
-            The range of the image's values, in the same units.
+    Parameters
+    ----------
+    name : str
+        One of `method_names()`.
+    sigma : float
+        Standard deviation of the noise, in the image's own units.
+    data_range : float
+        The range of the image's values, in the same units.
 
-        Returns
-        -------
-        Recipe
+    Returns
+    -------
+    Recipe
 
-        Examples
-        --------
-        Look twice as closely as the paper does:
+    Examples
+    --------
+    Look twice as closely as the paper does:
 
-        >>> from dataclasses import replace
-    from numbers import Real
+    >>> from dataclasses import replace
         >>> import nlridge
-        >>> paper = nlridge.recipe("nl-ridge", sigma=25)
-        >>> paper.second
-        Step(patch_size=9, group_size=90, stride=4, window=45, chroma_group_size=120)
-        >>> closer = replace(paper, second=replace(paper.second, stride=2))
-        >>> clean = nlridge.denoise([[10.0, 12.0], [11.0, 9.0]], sigma=1, method=closer)
+    >>> paper = nlridge.recipe("nl-ridge", sigma=25)
+    >>> paper.second
+    Step(patch_size=9, group_size=90, stride=4, window=45, chroma_group_size=120)
+    >>> closer = replace(paper, second=replace(paper.second, stride=2))
+    >>> clean = nlridge.denoise([[10.0, 12.0], [11.0, 9.0]], sigma=1, method=closer)
     """
     if not isinstance(name, str) or name not in _RECIPES:
         names = ", ".join(map(repr, _RECIPES))
         raise ValueError(f"method is {shown(name)}; expected one of {names}, or a Recipe")
     for argument, value in (("sigma", sigma), ("data_range", data_range)):
-        if not isinstance(value, Real) or not 0 <= value < 1e301:
+        if not 0 <= number(argument, value) < 1e301:
             raise ValueError(
                 f"{argument} is {shown(value)}; expected a number that is not negative"
             )

@@ -14,7 +14,7 @@ from ..messages import shown
 from ..noise import Noise
 from ..noise.gaussian import GaussianNoise
 from ..planning.layout import Layout, layout_of
-from ..planning.levels import LARGEST
+from ..planning.levels import LARGEST, expect_in_bounds
 from ..planning.options import Options
 from ..progress import Progress
 
@@ -170,19 +170,19 @@ def missing_pixels(
                 f"image has {infinite} infinite pixels; expected finite ones, or NaN for missing ones"
             )
         missing |= np.isnan(pixels)
-        largest = max(abs(end(pixels, where=~missing, initial=0)) for end in (np.min, np.max))
-        if float(largest) > LARGEST:
-            raise ValueError(
-                f"image has values up to {largest:.4g}; expected none larger than {LARGEST:g}"
-            )
+        expect_in_bounds(pixels, ~missing)
     if missing.all() and not may_be_all:
         raise ValueError("image has no pixel that is there; expected at least one")
     return missing if missing.any() else None
 
 
 def checked_positive(name: str, value: Any) -> float:
-    if np.ndim(value) != 0:
-        raise ValueError(f"{name} has shape {np.shape(value)}; expected a single positive number")
+    try:
+        shape = np.shape(value)
+    except ValueError:  # a sequence of unlike things
+        raise TypeError(f"{name} is {shown(value)}; expected a single positive number") from None
+    if shape:
+        raise ValueError(f"{name} has shape {shape}; expected a single positive number")
     try:
         if isinstance(value, str | bytes | bool) or value is np.ma.masked:
             raise TypeError

@@ -106,7 +106,7 @@ def estimate_noise(
     >>> bool(0.8 < noise.gain < 1.2)
     True
     """
-    if kind not in ("auto", "gaussian", "poisson"):
+    if not isinstance(kind, str) or kind not in ("auto", "gaussian", "poisson"):
         raise ValueError(f"kind is {shown(kind)}; expected 'auto', 'gaussian' or 'poisson'")
     frames, masked, _ = checked_image(image, mask, channel_axis=channel_axis, may_be_stack=False)
     missing = missing_pixels(frames[0], None if masked is None else masked[0])

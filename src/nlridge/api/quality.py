@@ -147,6 +147,7 @@ def quality_of(
     hopeless = trusted(levels[0], missing, frames[0]).hopeless
     if hopeless is not None:
         there &= ~hopeless
+    result = np.where(there, result, 0.0)
     with np.errstate(over="ignore"):
         variance = np.where(there, found.noise.variance(result, levels[0]), 0.0)
     if not variance.any():
@@ -167,11 +168,11 @@ def quality_of(
             channel_axis=channel_axis,
             **options,
         )
-        change = layout.frames(again)[0] - result
+        change = np.where(there, layout.frames(again)[0], 0.0) - result
         divergence += np.where(there, step * change, 0.0) / (_STEP**2 * probes)
 
     count = int(np.count_nonzero(there))
-    residual = np.where(there, result - frames[0], 0.0)
+    residual = result - np.where(there, frames[0], 0.0)
     risk = float(np.sum(residual**2 - variance + 2 * divergence)) / count
     noise = float(np.sum(variance)) / count
     error = math.hypot(

@@ -13,7 +13,7 @@ from .. import files
 from ..api.denoising import denoise, denoise_with_details
 from ..files import Layer, read, write
 from ..files.orientation import upright
-from ..packages import not_installed
+from ..messages import not_installed
 from .printing import printable
 
 Picture = npt.NDArray[Any]

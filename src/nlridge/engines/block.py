@@ -21,7 +21,7 @@ from ..kernels.simd import LANES, fma, load, splat, store
 from ..kernels.simd import total as add_up
 from ..kernels.variances import patch_variance
 from ..patches.groups import aggregate, aggregate_all, aggregate_weights, gather, gather_all
-from ..patches.matching import FAR, distances, nearest
+from ..patches.matching import BRIGHT, FAR, distances, nearest
 from .grid import Block, Image, Window, group_sizes
 
 Groups: TypeAlias = MutableMapping[tuple[int, int], npt.NDArray[Any]]
@@ -331,7 +331,7 @@ def _denoise_groups_by_formula(
     """All groups of one size at once, in float64."""
     row_length, plane, planes, patch, _ = shape
     n = planes * patch * patch
-    for m in np.unique(places.sizes):
+    for m in map(int, np.unique(places.sizes)):
         here = places.offsets.reshape(-1, places.row)[places.sizes == m, :m].copy()
 
         def groups(image, distance=plane, here=here, m=m):
@@ -361,8 +361,11 @@ def _denoise_groups_by_formula(
                 f"the formula gave arrays of shapes {estimate.shape} and {weights.shape}; "
                 f"expected {expected[0]} and {expected[1]}"
             )
-        weights = np.ascontiguousarray(weights, np.float32)
-        change = estimate - Y
+        with np.errstate(over="ignore", invalid="ignore"):  # kernels know no NaN: such patches stay
+            weights = np.array(weights, np.float32)
+            weights[~np.isfinite(weights)] = 0
+            change = estimate - Y
+            change[~(np.abs(change) < BRIGHT)] = 0
         for values, total, corners in (
             (change, sums.total, sums.weight),
             ((1 - images.keep / left) * change, sums.rest, np.zeros_like(sums.weight)),

@@ -3,13 +3,12 @@
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar, TypeAlias
 
 import numpy.typing as npt
 
 from ..arrays import Array, is_tensor, spread
-from ..messages import shown
+from ..messages import number, shown
 
 Estimate: TypeAlias = tuple[Array, Array]
 """Denoised groups, and the weight of each of their patches."""
@@ -153,11 +152,10 @@ def conditioned(noisier: float) -> float:
 
 def expect_not_negative(name: str, value: float) -> None:
     """Refuse an option of a family that is not a number of reasonable size."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name} is {shown(value)}; expected a number")
-    if not value >= 0:
+    size = number(name, value)
+    if not size >= 0:
         raise ValueError(f"{name} is {shown(value)}; expected a number that is not negative")
-    if value > 1e6:  # kernels square it
+    if size > 1e6:  # kernels square it
         raise ValueError(f"{name} is {shown(value)}; expected at most 1e6")
 
 

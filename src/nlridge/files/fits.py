@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..packages import not_installed
+from ..messages import not_installed
 from . import Layer, Picture, refuse_too_large
 from .npy import named_axes
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..files import expect_regular, one_line
-from ..packages import not_installed
+from ..messages import not_installed
 from .limits import bytes_in
 
 SUFFIXES = (".zarr", ".npy", ".tif", ".tiff")

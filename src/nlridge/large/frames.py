@@ -13,7 +13,7 @@ from ..files import one_line
 from ..noise import Noise
 from ..noise.estimation import noise_of
 from ..planning.layout import Layout
-from ..planning.levels import levels_of
+from ..planning.levels import expect_in_bounds, levels_of
 from ..planning.options import Options
 from ..planning.plan import Facts, Plan, covariance_of, plan_for
 from ..planning.ranges import block_means, block_shape, ends_of
@@ -191,6 +191,7 @@ def expect_finite(pixels: Pixels) -> Pixels:
         raise ValueError(
             "image has pixels that are NaN or infinite; expected finite ones in an image that is not held in memory"
         )
+    expect_in_bounds(pixels)
     return pixels
 
 

@@ -64,7 +64,9 @@ class GaussianNoise:
         return f"GaussianNoise(sigma={self.sigma!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, GaussianNoise) and np.array_equal(self.sigma, other.sigma)
+        return isinstance(other, GaussianNoise) and np.array_equal(
+            self.sigma, other.sigma, equal_nan=True
+        )
 
     def __hash__(self) -> int:
         return hash((GaussianNoise, np.asarray(self.sigma).tobytes()))
@@ -77,6 +79,8 @@ class GaussianNoise:
             words = f"{', '.join(first)} and {last}" if first else last
             return f"Gaussian noise with standard deviations of {words} in the channels"
         seen = self.sigma[np.isfinite(self.sigma)]
+        if not seen.size:
+            return f"Gaussian noise of which nothing is known in {self.sigma.size} pixels"
         return (
             f"Gaussian noise with a standard deviation between {seen.min():.4g} and {seen.max():.4g} "
             f"(median {np.median(seen):.4g})"

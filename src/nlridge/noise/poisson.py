@@ -2,13 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..messages import shown
+from ..messages import number, shown
 from . import Array
 
 
@@ -55,20 +54,19 @@ class PoissonGaussianNoise:
     black_level: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("gain", "read_noise", "black_level"):
-            value = getattr(self, name)
-            if not isinstance(value, Real) or isinstance(value, bool):
-                raise TypeError(f"{name} is {shown(value)}; expected a number")
+        given = {name: getattr(self, name) for name in ("gain", "read_noise", "black_level")}
+        for name, value in given.items():
+            object.__setattr__(self, name, number(name, value))
         if not 1e-300 < self.gain < 1e300:
-            raise ValueError(f"gain is {shown(self.gain)}; expected a positive number")
+            raise ValueError(f"gain is {shown(given['gain'])}; expected a positive number")
         if not 0 <= self.read_noise < 1e300:
             raise ValueError(
-                f"read_noise is {shown(self.read_noise)}; expected a number that is not negative"
+                f"read_noise is {shown(given['read_noise'])}; expected a number that is not negative"
             )
         if not -1e300 < self.black_level < 1e300:
-            raise ValueError(f"black_level is {shown(self.black_level)}; expected a finite number")
-        for name in ("gain", "read_noise", "black_level"):
-            object.__setattr__(self, name, float(getattr(self, name)))
+            raise ValueError(
+                f"black_level is {shown(given['black_level'])}; expected a finite number"
+            )
         if self.read_noise / self.gain > 1e100:  # the square is computed with
             raise ValueError(
                 f"read_noise is {self.read_noise:g}; expected at most 1e100 times the gain, {self.gain:g}"

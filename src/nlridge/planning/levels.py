@@ -24,6 +24,15 @@ HOPELESS = 1e4  # times the typical level
 LARGEST = 1e300  # means and differences of larger numbers overflow
 
 
+def expect_in_bounds(pixels: npt.NDArray[Any], there: Mask | bool = True) -> None:
+    """No pixel is so large that sums of them overflow."""
+    largest = max(abs(end(pixels, where=there, initial=0)) for end in (np.min, np.max))
+    if float(largest) > LARGEST:
+        raise ValueError(
+            f"image has values up to {largest:.4g}; expected none larger than {LARGEST:g}"
+        )
+
+
 class Levels(NamedTuple):
     """Standard deviations of the noise of an image of (channels, height, width)."""
 
@@ -116,7 +125,7 @@ def _without_lost(level: Array, hopeless: Mask, typical: float) -> tuple[Array, 
     if typical == 0:
         return level, hopeless
     unit = power_of_two(typical)  # beyond some scale, float32 has no numbers
-    level, typical = level / unit, typical / unit
+    level, typical = np.minimum(level, 1e10 * typical) / unit, typical / unit
     precision = np.where(hopeless, 0, np.square(typical / level)).astype(np.float32)
     seen = blurred(precision) / blurred(np.ones_like(precision))
     around = typical / np.sqrt(np.where(seen > 0, seen, 1))

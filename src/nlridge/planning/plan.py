@@ -70,8 +70,9 @@ def plan_for(
     By default, `scales` are the powers of two that bring the noise near 1, where float32 is at its best.
     """
     channels = shape[0]
-    ends = np.array(facts.ends, np.float64)
-    spans = np.array([high - low for low, high in map(facts.noise.stabilise, ends)])
+    ends = [facts.noise.stabilise(np.array(some, np.float64)) for some in facts.ends]
+    with np.errstate(invalid="ignore"):  # of a model that knows no bounds
+        spans = np.ptp(ends, axis=1)
     ranges = np.broadcast_to(spans, channels)
     noisy = facts.levels > np.maximum(_VISIBLE * ranges, 1e-300)
     if facts.empty is not None:
