@@ -11,7 +11,9 @@ from skimage import data
 import nlridge
 from nlridge import Recipe, Step, denoise
 from nlridge.families import BM3D, Bayes, Ridge
+from nlridge.noise.gaussian import GaussianNoise
 from nlridge.planning.channels import OPPONENT, planes_of
+from nlridge.planning.plan import covariance_of
 
 SIGMA = 20.0
 
@@ -38,6 +40,11 @@ def one_by_one(noisy, sigmas, **options):
 # Planes.
 
 
+def planes_for(pixels, sigmas, scales):
+    """Of channels of which these are some pixels."""
+    return planes_of(covariance_of(GaussianNoise(0), sigmas, pixels), sigmas, scales)
+
+
 def sample(channels, seed=0, common=1.0, sigma=1.0):
     """Channels that have something in common, and noise."""
     rng = np.random.default_rng(seed)
@@ -54,7 +61,7 @@ def test_opponent_colours_are_orthonormal():
 @pytest.mark.parametrize("uneven", [False, True])
 def test_planes_have_the_same_independent_noise_and_lead_back(channels, uneven):
     sigmas = np.linspace(1, 3 if uneven else 1, channels)
-    parts = planes_of(sample(channels), sigmas, np.ones(channels))
+    parts = planes_for(sample(channels), sigmas, np.ones(channels))
     assert sorted(c for part in parts for c in part.channels) == list(range(channels))
     image = np.random.default_rng(1).normal(size=(channels, 6, 7)).astype(np.float32)
     for part in parts:
@@ -68,25 +75,25 @@ def test_planes_have_the_same_independent_noise_and_lead_back(channels, uneven):
 
 
 def test_red_green_and_blue_become_opponents_and_others_principal_components():
-    (three,) = planes_of(sample(3), np.ones(3), np.ones(3))
+    (three,) = planes_for(sample(3), np.ones(3), np.ones(3))
     np.testing.assert_array_equal(three.matrix, OPPONENT)
-    (uneven,) = planes_of(sample(3), np.array([1.0, 2.0, 1.0]), np.array([1, 0.5, 1]))
+    (uneven,) = planes_for(sample(3), np.array([1.0, 2.0, 1.0]), np.array([1, 0.5, 1]))
     assert not np.allclose(uneven.matrix, OPPONENT)
-    (four,) = planes_of(sample(4), np.ones(4), np.ones(4))
+    (four,) = planes_for(sample(4), np.ones(4), np.ones(4))
     variances = np.var(four.matrix @ sample(4), axis=1)
     assert (np.diff(variances) < 0).all()  # the strongest plane comes first
 
 
 def test_channels_that_show_different_things_are_kept_apart():
-    apart = planes_of(sample(3, common=0), np.ones(3), np.ones(3))
+    apart = planes_for(sample(3, common=0), np.ones(3), np.ones(3))
     assert [part.channels for part in apart] == [[0], [1], [2]]
     mixed = np.concatenate([sample(2, 0), sample(1, 1), sample(2, 2), np.zeros((1, 5000))])
-    found = [part.channels for part in planes_of(mixed, np.ones(6), np.ones(6))]
+    found = [part.channels for part in planes_for(mixed, np.ones(6), np.ones(6))]
     assert found == [[0, 1], [2], [3, 4], [5]]
 
 
 def test_a_map_of_each_channel_gives_a_map_of_each_plane():
-    (part,) = planes_of(sample(3), np.ones(3), np.ones(3))
+    (part,) = planes_for(sample(3), np.ones(3), np.ones(3))
     maps = np.random.default_rng(0).uniform(1, 2, (3, 4, 5)).astype(np.float32)
     np.testing.assert_allclose(
         part.variance(maps), np.einsum("kc,cyx->kyx", part.matrix**2, maps), rtol=1e-5

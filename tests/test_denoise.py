@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nlridge.job import typical_ends
 from skimage import data
 
 import nlridge
 from nlridge import Step, denoise
+from nlridge.planning.ranges import typical_ends
 
 NOISY = 100 + np.random.default_rng(0).normal(0, 10, (24, 30))
 

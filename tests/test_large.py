@@ -18,10 +18,9 @@ from nlridge.algorithm.inputs import PlaneNoise, StepInputs
 from nlridge.algorithm.passes import Pass
 from nlridge.cli import main
 from nlridge.engines import cpu
-from nlridge.large import limits
-from nlridge.large import run as running
+from nlridge.large import limits, resume
 from nlridge.large.frames import Frame, _looked_through, sampled
-from nlridge.large.lazy import Later
+from nlridge.large.lazy import Lazy
 from nlridge.large.workers import Cluster
 
 zarr = pytest.importorskip("zarr")
@@ -95,7 +94,7 @@ def test_any_rows_of_a_step():
 
 def test_arithmetic_of_images_that_are_not_in_memory():
     a, b = noisy(10, 5, 2), noisy(10, 5, 2, seed=1)
-    x, y = (Later(image.shape, lambda top, bottom, i=image: i[:, top:bottom]) for image in (a, b))
+    x, y = (Lazy(image.shape, lambda top, bottom, i=image: i[:, top:bottom]) for image in (a, b))
     assert np.array_equal((x + 0.25 * (y - x))[:, 2:7], (a + 0.25 * (b - a))[:, 2:7])
     assert np.array_equal(x[:1][:, 3:5], a[:1, 3:5])
 
@@ -644,8 +643,8 @@ def test_a_result_that_is_there_is_tidied_up_after(tmp_path):
     image, out = noisy(90, 80), tmp_path / "out.zarr"
     given = {**GIVEN, "method": "fast", "tile": 64, "out": out}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "_discard", lambda path: None)
-        patch.setattr(running.shutil, "rmtree", lambda path: None)
+        patch.setattr(resume, "discard", lambda path: None)
+        patch.setattr(resume.shutil, "rmtree", lambda path: None)
         nlridge.denoise(image, **given)
     assert (tmp_path / ".out.zarr.part").exists()
     with pytest.raises(FileExistsError, match="which exists; expected a new name"):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .messages import not_installed
+from .checks import not_installed
 
 try:
     import torch
@@ -21,15 +21,14 @@ from torch import Tensor
 from .algorithm.framework import denoised
 from .algorithm.inputs import PlaneNoise
 from .algorithm.settings import Recipe
-from .api.arguments import checked_method, checked_positive, checked_strength
 from .arrays import like, sent
+from .checks import checked_positive, shown
 from .engines.torch import run_pass
-from .messages import shown
 from .noise.gaussian import GaussianNoise
 from .patches.matching import BRIGHT
 from .planning.channels import Planes
 from .planning.levels import FLOOR, HOPELESS
-from .planning.options import Options
+from .planning.options import Options, checked_method, checked_strength
 from .planning.plan import Facts, Plan, plan_for
 
 __all__ = ["NLRidge"]

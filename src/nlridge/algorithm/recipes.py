@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
+from ..checks import number, shown
 from ..families import BM3D, Bayes, Ridge, TwoSided
 from ..families.bm3d import haar
-from ..messages import shown
 from .settings import CoarseScale, Recipe, Rounds, Step
 
 

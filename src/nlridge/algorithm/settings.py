@@ -3,8 +3,8 @@
 import operator
 from dataclasses import dataclass, fields, replace
 
+from ..checks import shown
 from ..families import Family
-from ..messages import shown
 from .pyramid import coarser_shape
 
 

@@ -10,15 +10,10 @@ import numpy.typing as npt
 from ..algorithm.settings import Recipe
 from ..arrays import is_dask, is_tensor
 from ..noise import Noise
+from ..planning.options import checked_options
 from ..planning.pixels import restored
 from ..progress import Progress, ticking
-from .arguments import (
-    checked_options,
-    checked_progress,
-    checked_tile,
-    checked_workers,
-    expect_none,
-)
+from .arguments import checked_progress, checked_tile, checked_workers, expect_none
 from .in_memory import denoise_array, frames_of
 
 

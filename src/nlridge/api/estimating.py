@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from ..messages import shown
+from ..checks import shown
 from ..noise import Noise
 from ..noise.estimation import noise_of, sigma_of
 from .arguments import checked_image, missing_pixels

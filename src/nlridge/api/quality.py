@@ -8,15 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..algorithm.settings import Recipe
+from ..checks import checked_positive, checked_whole
 from ..noise import Noise
 from ..planning.levels import levels_of, trusted
 from ..progress import Progress
-from .arguments import (
-    checked_image,
-    checked_positive,
-    checked_whole,
-    missing_pixels,
-)
+from .arguments import checked_image, missing_pixels
 from .denoising import Denoised, denoise, denoise_with_details
 
 _STEP = 0.05  # of the perturbation, in units of the noise: smaller ones meet the jumps of matching

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..messages import shown
+from ..checks import shown
 from ..noise.estimation import noise_of
 from ..noise.gaussian import GaussianNoise
 from ..planning.layout import layout_of

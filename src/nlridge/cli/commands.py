@@ -16,8 +16,8 @@ import numpy as np
 from tqdm import tqdm
 
 from ..algorithm.recipes import method_names
-from ..api.arguments import checked_positive
 from ..api.denoising import denoise as denoise_image
+from ..checks import checked_positive
 from ..files import Picture, read
 from ..files.orientation import upright
 from ..kernels.compile import announcing

@@ -11,9 +11,9 @@ from PIL import Image, ImageDraw, ImageFont
 
 from .. import files
 from ..api.denoising import denoise, denoise_with_details
+from ..checks import not_installed
 from ..files import Layer, read, write
 from ..files.orientation import upright
-from ..messages import not_installed
 from .printing import printable
 
 Picture = npt.NDArray[Any]

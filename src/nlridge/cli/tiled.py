@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..api.arguments import checked_options, checked_tile, checked_workers
+from ..api.arguments import checked_tile, checked_workers
 from ..api.conversion import to_dtype
 from ..files.npy import named_axes
 from ..files.tiff import axes_of_plain
@@ -19,6 +19,7 @@ from ..large.run import run
 from ..noise import Noise
 from ..noise.estimation import noise_of
 from ..planning.layout import Layout, layout_of
+from ..planning.options import checked_options
 from ..progress import Progress
 from .batch import MARK, is_zarr_name
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy.typing as npt
 
 from ..arrays import Array, is_tensor, spread
-from ..messages import number, shown
+from ..checks import number, shown
 
 Estimate: TypeAlias = tuple[Array, Array]
 """Denoised groups, and the weight of each of their patches."""

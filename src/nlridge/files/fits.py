@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..messages import not_installed
+from ..checks import not_installed
 from . import Layer, Picture, refuse_too_large
 from .npy import named_axes
 

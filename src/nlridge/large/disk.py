@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..checks import not_installed
 from ..files import expect_regular, one_line
-from ..messages import not_installed
 from .limits import bytes_in
 
 SUFFIXES = (".zarr", ".npy", ".tif", ".tiff")

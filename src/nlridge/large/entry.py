@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import is_dask
-from ..messages import not_installed
+from ..checks import not_installed
 from ..planning.layout import layout_of
 from ..planning.options import Options
 from ..planning.plan import float_type

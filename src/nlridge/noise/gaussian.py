@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..messages import shown
+from ..checks import shown
 from . import Array, Level
 
 

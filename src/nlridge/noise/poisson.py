@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..messages import number, shown
+from ..checks import number, shown
 from . import Array
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import library
-from ..messages import shown
+from ..checks import shown
 
 
 class Layout(NamedTuple):

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..checks import LARGEST
 from ..noise import Noise, power_of_two
 from .layout import Layout
 from .missing import blurred
@@ -21,7 +22,6 @@ _BEYOND = 4.0  # times the range of all pixels, noise included,
 _BELIEVED = 0.25  # the share of the pixels, those with the least noise, of which something is known in any case
 # And if it is not said so, float32 cannot tell: beside typical pixels, this one has a weight of 1e-8.
 HOPELESS = 1e4  # times the typical level
-LARGEST = 1e300  # means and differences of larger numbers overflow
 
 
 def expect_in_bounds(pixels: npt.NDArray[Any], there: Mask | bool = True) -> None:

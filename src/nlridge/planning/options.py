@@ -1,14 +1,20 @@
-"""What the caller asked for."""
+"""What the caller asked for, checked."""
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+
+from ..algorithm.recipes import recipe
 from ..algorithm.settings import Recipe
+from ..checks import LARGEST, checked_positive, shown
 from ..noise import Noise
+from ..noise.gaussian import GaussianNoise
 
 
 @dataclass(frozen=True)
 class Options:
-    """The arguments of `denoise` that decide what is done with an image, after they have been checked."""
+    """The arguments of `denoise` that decide what is done with an image."""
 
     noise: Noise | None = None
     """As given; None if it is to be estimated."""
@@ -17,3 +23,77 @@ class Options:
     strength: float = 1.0
     method: str | Recipe = "standard"
     data_range: float | None = None
+
+
+def checked_options(
+    sigma: Any, noise: Any, strength: Any, method: Any, data_range: Any, kind: str = "auto"
+) -> Options:
+    """What the caller asked for."""
+    return Options(
+        checked_noise(sigma, noise),
+        kind,
+        checked_strength(strength),
+        checked_method(method),
+        None if data_range is None else checked_positive("data_range", data_range),
+    )
+
+
+def checked_noise(sigma: Any, noise: Any) -> Noise | None:
+    """The noise model, if there is any; `sigma` stands for Gaussian noise."""
+    if sigma is not None and noise is not None:
+        raise ValueError(
+            f"sigma is given and noise is {shown(noise)}; expected one of them at most"
+        )
+    if sigma is not None:
+        return _checked_sigma(sigma)
+    if noise is None:
+        return None
+    if isinstance(noise, type) or not isinstance(noise, Noise):
+        raise TypeError(
+            f"noise is {shown(noise)}; expected a noise model such as nlridge.GaussianNoise(10)"
+        )
+    try:
+        levels = np.asarray(noise.level, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"noise has the level {shown(noise.level)}; expected numbers") from None
+    if not np.any(levels > 0):
+        raise ValueError(f"noise is {shown(noise)}; expected a positive standard deviation")
+    wrong = ~(levels >= 0) if levels.ndim < 2 else levels < 0
+    if np.any(wrong) or (levels.ndim < 2 and levels.max() > LARGEST):
+        raise ValueError(f"noise is {shown(noise)}; expected finite standard deviations")
+    return noise
+
+
+def _checked_sigma(sigma: Any) -> GaussianNoise:
+    """Gaussian noise of a number, of one for each channel, or of a map."""
+    if np.ma.isMaskedArray(sigma):
+        sigma = np.ma.filled(sigma.astype(np.float64), np.nan)
+    try:
+        levels = np.asarray(sigma)
+    except Exception:
+        raise TypeError(
+            f"sigma is {shown(sigma)}; expected a number or an array of numbers"
+        ) from None
+    if levels.ndim == 0:
+        return GaussianNoise(checked_positive("sigma", sigma))
+    if levels.dtype.kind not in "uif":
+        raise TypeError(f"sigma has dtype {levels.dtype}; expected numbers")
+    if levels.size == 0 or not np.any(levels > 0):
+        raise ValueError(f"sigma has shape {levels.shape} and is nowhere positive; expected noise")
+    return GaussianNoise(levels if levels.size > 1 else float(levels.reshape(())))
+
+
+def checked_method(method: Any) -> str | Recipe:
+    if isinstance(method, Recipe):
+        return method
+    if isinstance(method, str):
+        recipe(method, 1.0)  # is there such a recipe?
+        return method
+    raise TypeError(f"method is {shown(method)}; expected the name of a recipe, or a Recipe")
+
+
+def checked_strength(strength: Any) -> float:
+    number = checked_positive("strength", strength)
+    if not 0.01 <= number <= 100:
+        raise ValueError(f"strength is {shown(strength)}; expected a number from 0.01 to 100")
+    return number
