@@ -15,7 +15,7 @@ from astropy.io import fits
 from PIL import Image
 
 from nlridge.cli.batch import clean_picture
-from nlridge.files import SUFFIXES, Layer, Picture, read, write
+from nlridge.files import Layer, Picture, read, suffixes, write
 
 Random = np.random.Generator
 
@@ -42,7 +42,7 @@ def run(seed: int, folder: Path) -> None:
         data = _with_checksums(data)  # or nothing else would ever be looked at
     source = folder / f"damaged{suffix}"
     source.write_bytes(data)
-    target = folder / f"cleaned{suffix if rng.random() < 0.5 else rng.choice(SUFFIXES)}"
+    target = folder / f"cleaned{suffix if rng.random() < 0.5 else rng.choice(suffixes())}"
     axes = rng.choice([None, "YX", "YXC", "CYX", "ZYX"])
     try:
         _clean(source, target, axes)

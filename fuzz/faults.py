@@ -28,7 +28,7 @@ import tifffile  # noqa: F401 (once, not in each process)
 import zarr
 
 import nlridge
-from nlridge import report
+from nlridge.cli import report
 from nlridge.cli.batch import clean_file
 from nlridge.cli.tiled import clean_tiled
 from nlridge.files import atomic
@@ -63,7 +63,8 @@ def _ordinary(folder: Path, suffix: str) -> None:
 
 def _report(folder: Path) -> None:
     report.datetime = types.SimpleNamespace(now=lambda: datetime(2000, 1, 1))  # type: ignore
-    report.save(folder / "out.html", [])
+    with report.page_at(folder / "out.html"):
+        pass
 
 
 def _pyramid(folder: Path) -> None:

@@ -445,7 +445,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 from nlridge.cli import main
 import nlridge, numpy as np
 nlridge.denoise(np.zeros((20, 20)), 1.0, method="fast")  # compiled, and kept, before the disk is full
-import nlridge.files.png, nlridge.files.tiff, nlridge.files.pillow, nlridge.cli.commands
+import nlridge.files.formats.png, nlridge.files.formats.tiff, nlridge.files.formats.pillow, nlridge.cli.commands
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 sys.exit(main(["denoise", {str(tmp_path / name)!r}, "--sigma", "1", "--method", "fast"]))
 """

@@ -117,7 +117,7 @@ def test_a_full_disk_is_noticed_before_the_work(suffix, tmp_path):
     program = f"""
 import resource, sys
 from nlridge.cli import main
-import nlridge, nlridge.cli.commands, nlridge.files.tiff
+import nlridge, nlridge.cli.commands, nlridge.files.formats.tiff
 nlridge.denoise([[0.0] * 20] * 20, 1.0, method="fast")  # compiled, and kept, before the disk is full
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 given = ["--tile", "64", "--sigma", "9", "--method", "fast"]

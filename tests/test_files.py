@@ -940,7 +940,7 @@ def test_a_bomb_takes_no_memory(tmp_path):
     program = """
 import resource, sys
 from pathlib import Path
-import nlridge.files.tiff
+import nlridge.files.formats.tiff
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 before = peak()
 try:

@@ -14,11 +14,11 @@ import numpy.typing as npt
 from ..api.conversion import to_dtype
 from ..api.denoising import Denoised, denoise_with_details
 from ..api.estimating import estimate_noise
-from ..files import SUFFIXES, Layer, Picture, read, write
+from ..files import Layer, Picture, format_of, read, suffixes, write
 
 MARK = "_denoised"
 _SAME = {".jpeg": ".jpg", ".tiff": ".tif", ".fit": ".fits", ".fts": ".fits"}
-_FOREIGN = (".bmp", ".gif", ".heic", ".avif", ".jp2", ".jxl", ".exr", ".hdr", ".dng", ".raw", ".psd", ".pdf")  # fmt: skip
+_FOREIGN = (".gif", ".heic", ".avif", ".jp2", ".jxl", ".exr", ".hdr", ".dng", ".raw", ".psd", ".pdf")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def sources(inputs: Sequence[str], recursive: bool, output: str | None = None) -
         )  # in place: nothing is a result
         for file in sorted(folder.rglob("*") if recursive else folder.glob("*")):
             hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-            known = file.suffix.lower() in SUFFIXES and file.is_file()
+            known = file.suffix.lower() in suffixes() and file.is_file()
             if known and not hidden and (inside or not is_result(file)):
                 found.setdefault(file, Source(file, folder))
 
@@ -82,7 +82,7 @@ def sources(inputs: Sequence[str], recursive: bool, output: str | None = None) -
             found.setdefault(path, Source(path))
     if not found:
         raise ValueError(
-            f"no image files in {', '.join(inputs)}; expected files that end in {', '.join(SUFFIXES)}"
+            f"no image files in {', '.join(inputs)}; expected files that end in {', '.join(suffixes())}"
         )
     return list(found.values())
 
@@ -114,20 +114,28 @@ def refuse_to_destroy(given: Sequence[Source], places: Sequence[Path], report: s
 
 def targets(given: Sequence[Source], output: str | None, format: str | None) -> list[Path]:
     """Where each result goes: a file, a folder, or beside the input."""
-    suffix = None if format is None else f".{format}"
+    suffix = None if format is None else f".{format.lower().removeprefix('.')}"
+    if suffix is not None:
+        format_of(suffix)
     if output == "":
         raise ValueError("output has no name; expected a file or a folder")
     if output is not None and Path(output).suffix.lower() in _FOREIGN and not Path(output).is_dir():
-        raise ValueError(f"output is {output}; expected one of {', '.join(SUFFIXES)}, or a folder")
+        raise ValueError(
+            f"output is {output}; expected one of {', '.join(suffixes())}, or a folder"
+        )
     if output is not None and len(given) == 1 and given[0].folder is None:
         path = Path(output)
-        if path.suffix.lower() in SUFFIXES and not path.is_dir():
+        if path.suffix.lower() in suffixes() and not path.is_dir():
             if suffix and _SAME.get(path.suffix.lower(), path.suffix.lower()) != suffix:
                 raise ValueError(
                     f"output is {output} and format is {format}; expected them to agree"
                 )
             return [path]
-    if output is not None and Path(output).suffix.lower() in SUFFIXES and not Path(output).is_dir():
+    if (
+        output is not None
+        and Path(output).suffix.lower() in suffixes()
+        and not Path(output).is_dir()
+    ):
         raise ValueError(f"output is {output}; expected a folder for {len(given)} inputs")
     if output is not None:
         _expect_folder(Path(output))

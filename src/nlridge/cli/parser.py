@@ -195,8 +195,7 @@ def _denoise(commands: "argparse._SubParsersAction[_Parser]") -> None:
     found.add_argument("--workers", type=int, help="threads (default: one a core)")
     found.add_argument(
         "--format",
-        choices=("png", "jpg", "webp", "bmp", "tif", "npy", "fits"),
-        help="of the output (default: as the input)",
+        help="format of the output, such as png or tif (default: that of the input)",
     )
     found.add_argument(
         "--tile",

@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from ..api.arguments import checked_tile, checked_workers
 from ..api.conversion import to_dtype
-from ..files.npy import named_axes
-from ..files.tiff import axes_of_plain
+from ..files.formats.npy import named_axes
+from ..files.formats.tiff import axes_of_plain
 from ..large.disk import NewArray, Opened, opened
 from ..large.entry import checked_out, workforce_of
 from ..large.frames import expect_finite, frames_of, levels_for, sampled

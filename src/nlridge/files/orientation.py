@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from PIL import Image
 
-from . import Picture, Pixels
+from .picture import Picture, Pixels
 
 _ORIENTATION = 0x0112
 

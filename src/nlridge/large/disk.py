@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..checks import not_installed
-from ..files import expect_regular, one_line
+from ..files.damage import expect_regular, one_line
 from .limits import bytes_in
 
 SUFFIXES = (".zarr", ".npy", ".tif", ".tiff")

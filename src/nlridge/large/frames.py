@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..engines.pool import in_order
-from ..files import one_line
+from ..files.damage import one_line
 from ..noise import Noise
 from ..noise.estimation import noise_of
 from ..planning.layout import Layout

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..files import expect_regular, one_line
+from ..files.damage import expect_regular, one_line
 
 _LARGEST_CHUNK = 2**30  # pixels, since a chunk is held in memory as a whole
 _MAY_BE_EMPTY = 2**28  # pixels; from there on a store is expected to hold

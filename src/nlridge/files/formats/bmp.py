@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from . import Layer, Picture, Pixels
+from ..picture import Layer, Picture, Pixels
 from .pillow import opened
 from .png import single_image
 
 NAME = "BMP"
+SUFFIXES = (".bmp",)
+KEEPS = ()
 
 _PIXELS_PER_METRE = 39.3701  # of one per inch
 

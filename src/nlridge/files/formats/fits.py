@@ -5,11 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import not_installed
-from . import Layer, Picture, refuse_too_large
+from ...checks import not_installed
+from ..damage import refuse_too_large
+from ..picture import Layer, Picture
 from .npy import named_axes
 
 NAME = "FITS"
+SUFFIXES = (".fits", ".fit", ".fts")
+KEEPS = ()
 _BLOCK = 2880  # bytes
 _UNSIGNED = (0, 2**15, 2**31, 2**63)  # the offsets by which FITS holds unsigned integers
 

@@ -12,10 +12,13 @@ from pathlib import Path
 import imagecodecs
 import numpy as np
 
-from . import Layer, Picture, Pixels, refuse_too_large
-from .orientation import turn_of
+from ..damage import refuse_too_large
+from ..orientation import turn_of
+from ..picture import Layer, Picture, Pixels
 
 NAME = "PNG"
+SUFFIXES = (".png",)
+KEEPS = ("exif", "profile")
 
 _LARGEST_PROFILE = 2**24
 _PIXELS = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")

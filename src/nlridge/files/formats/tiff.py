@@ -16,9 +16,12 @@ import numpy as np
 import tifffile
 from PIL import Image, UnidentifiedImageError
 
-from . import Layer, Picture, Pixels, in_one_sentence, refuse_too_large
+from ..damage import in_one_sentence, refuse_too_large
+from ..picture import Layer, Picture, Pixels
 
 NAME = "TIFF"
+SUFFIXES = (".tif", ".tiff")
+KEEPS = ("profile",)
 
 # Tags that tifffile writes by itself, or that point to something that is not copied.
 _MANAGED = {

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from . import Layer, Picture, refuse_too_large
-from .orientation import turn_of
+from ..damage import refuse_too_large
+from ..orientation import turn_of
+from ..picture import Layer, Picture
 from .png import single_image
 
 NAME = "JPEG or WebP"
+SUFFIXES = (".jpg", ".jpeg", ".webp")
+KEEPS = ("exif", "profile")
 
 _QUALITY = 95
 

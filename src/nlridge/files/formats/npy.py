@@ -4,9 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
-from . import Layer, Picture
+from ..picture import Layer, Picture
 
 NAME = "NPY"
+SUFFIXES = (".npy",)
+KEEPS = ()
 
 
 def recognises(head: bytes) -> bool:
