@@ -22,7 +22,7 @@ from .channels import Planes, planes_by_covariance
 from .engines.torch import step
 from .framework import denoised
 from .levels import FLOOR, HOPELESS
-from .patches.matching import BRIGHT
+from .patches.matching import FAR
 from .recipes import Recipe, recipe
 from .wording import shown
 
@@ -236,9 +236,9 @@ def _seen(images: Tensor, sigmas: Tensor, typical: Tensor, units: Tensor) -> tup
         raise ValueError(
             f"sigma is from {low:g} to {high:g}; expected finite numbers, most of them positive"
         )
-    if not brightest < BRIGHT:
+    if not brightest < FAR:
         raise ValueError(
-            f"sigma is {levels.min():.4g}; expected at least 1e-12 of the largest value of x"
+            f"sigma is {levels.min():.4g}; expected at least 1e-15 of the largest value of x"
         )
     return levels.reshape(batch, -1), covariances.reshape(batch, channels, channels)
 
