@@ -209,7 +209,7 @@ def _checked_sigma(sigma: Any, images: Tensor) -> Tensor:
 
 def _median(values: Tensor) -> Tensor:
     """The middle of each row, or the mean of the two in the middle, of which PyTorch gives the lower one."""
-    return (values.median(-1).values - (-values).median(-1).values) / 2
+    return values.median(-1).values / 2 - (-values).median(-1).values / 2
 
 
 def _seen(images: Tensor, sigmas: Tensor, typical: Tensor, units: Tensor) -> tuple[Array, Array]:
