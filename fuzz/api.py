@@ -450,9 +450,9 @@ def _common(random: Random, shape: _Shape) -> dict[str, Any]:
     if random.random() < 0.2:
         options["mask"] = _mask(random, shape)
     if random.random() < 0.05:
-        options["progress"] = _mostly(random, lambda done, total: None, 0.7)
-        if options["progress"] is True:  # a bar, on stderr
-            options["progress"] = False
+        chosen = _mostly(random, None, 0.7)  # True is a bar on stderr
+        ours = chosen is None or chosen is True or callable(chosen)
+        options["progress"] = (lambda done, total: None) if ours else chosen
     return options
 
 

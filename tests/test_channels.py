@@ -513,7 +513,7 @@ def test_scaling_by_extreme_powers_of_two(exponent):
 # Levels of noise beyond all bounds.
 
 
-@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("method", nlridge.method_names())
 @pytest.mark.parametrize("kind", ["a band of rows", "a tenth of the pixels", "every second column"])
 @pytest.mark.parametrize("claimed", [1e5, 1e30, 1e300])
 def test_pixels_of_hopeless_sigma_are_filled_in(kind, claimed, method):
@@ -535,7 +535,7 @@ def test_pixels_of_hopeless_sigma_are_filled_in(kind, claimed, method):
         assert np.all(result[hopeless] != image[hopeless])
 
 
-@pytest.mark.parametrize("method", nlridge.recipe_names())
+@pytest.mark.parametrize("method", nlridge.method_names())
 def test_pixels_of_hopeless_sigma_in_an_image_without_contrast(method):
     sigma = np.full((32, 32), 10.0)
     sigma[:, ::2] = 1e5
@@ -547,7 +547,7 @@ def test_any_finite_map_gives_a_finite_result():
     random = np.random.default_rng(0)
     image = 100 + random.normal(0, 10, (3, 24, 24))
     for case in range(60):
-        method = nlridge.recipe_names()[case % 6]
+        method = nlridge.method_names()[case % 6]
         axis = None if case % 4 else 0
         pixels = image[0] if axis is None else image
         sigma = 10.0 ** random.uniform(

@@ -575,3 +575,24 @@ def test_patches_that_a_formula_cannot_denoise_stay_as_they_are(value):
         return Y + value, Y[..., 0, :] * 0 + 1
 
     np.testing.assert_allclose(denoise(NOISY, 10, method=own_recipe(formula)), NOISY, rtol=1e-6)
+
+
+@pytest.mark.parametrize("junk", [np.nan, np.inf, 3e38])
+def test_matching_of_tensors_stays_within_the_image_whatever_the_numbers(junk):
+    torch = pytest.importorskip("torch")
+    from nlridge.engines.grid import Block
+    from nlridge.engines.torch import Strip, match
+
+    image = torch.randn((1, 1, 20, 24), generator=torch.Generator().manual_seed(0))
+    image[torch.rand(image.shape, generator=torch.Generator().manual_seed(1)) < 0.3] = junk
+    strip = Strip(slice(0, 1), Block(np.arange(0, 17, 4), np.arange(0, 21, 4)), slice(0, 20))
+    places = match(image, strip, Step(4, 16, window=9), 16)
+    assert 0 <= int(places.min()) <= int(places.max()) <= 16 * 24 + 20
+    assert int((places % 24).max()) <= 20
+
+
+def test_sigma_near_the_limit_of_a_tensor():
+    torch = pytest.importorskip("torch")
+    from nlridge.torch import NLRidge
+
+    assert bool(NLRidge()(torch.rand(1, 1, 16, 16), 3.3e38).isfinite().all())

@@ -25,7 +25,7 @@ from .arrays import like, sent
 from .checks import checked_positive, shown
 from .engines.torch import run_pass
 from .noise.gaussian import GaussianNoise
-from .patches.matching import BRIGHT
+from .patches.matching import FAR
 from .planning.channels import Planes
 from .planning.levels import FLOOR, HOPELESS
 from .planning.options import Options, checked_method, checked_strength
@@ -220,7 +220,7 @@ def _checked_sigma(sigma: Any, images: Tensor) -> Tensor:
 
 def _median(values: Tensor) -> Tensor:
     """The middle of each row, or the mean of the two in the middle, of which PyTorch gives the lower one."""
-    return (values.median(-1).values - (-values).median(-1).values) / 2
+    return values.median(-1).values / 2 - (-values).median(-1).values / 2
 
 
 def _seen(images: Tensor, sigmas: Tensor, typical: Tensor, units: Tensor) -> tuple[Array, Array]:
@@ -247,9 +247,9 @@ def _seen(images: Tensor, sigmas: Tensor, typical: Tensor, units: Tensor) -> tup
         raise ValueError(
             f"sigma is from {low:g} to {high:g}; expected finite numbers, most of them positive"
         )
-    if not brightest < BRIGHT:
+    if not brightest < FAR:
         raise ValueError(
-            f"sigma is {levels.min():.4g}; expected at least 1e-12 of the largest value of x"
+            f"sigma is {levels.min():.4g}; expected at least 1e-15 of the largest value of x"
         )
     return levels.reshape(batch, -1), covariances.reshape(batch, channels, channels)
 

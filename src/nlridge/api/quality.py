@@ -164,11 +164,12 @@ def quality_of(
             channel_axis=channel_axis,
             **options,
         )
-        change = np.where(there, layout.frames(again)[0], 0.0) - result
+        change = np.clip(np.where(there, layout.frames(again)[0], 0.0) - result, -1e140, 1e140)
         divergence += np.where(there, step * change, 0.0) / (_STEP**2 * probes)
 
     count = int(np.count_nonzero(there))
-    residual = result - np.where(there, frames[0], 0.0)
+    # The result of a model that has nothing to do with the image may be anything: its square is to be finite.
+    residual = np.clip(result - np.where(there, frames[0], 0.0), -1e140, 1e140)
     risk = float(np.sum(residual**2 - variance + 2 * divergence)) / count
     noise = float(np.sum(variance)) / count
     error = math.hypot(

@@ -180,6 +180,9 @@ def match(similar: Tensor, strip: Strip, step: Pass, count: int) -> Tensor:
     corner = ys - strip.pixels.start - radius
     y = sent(corner, similar)[:, None, None] + nearest // window
     x = sent(xs - radius, similar)[:, None] + nearest % window
+    # Whatever the distances are, also if they are no numbers, these are patches of the image.
+    y = y.clamp(0, strip.pixels.stop - strip.pixels.start - patch)
+    x = x.clamp(0, width - patch)
     return ((first + y) * width + x).flatten(0, 2)
 
 
