@@ -92,9 +92,7 @@ def tensors() -> dict[str, Any]:
 
 
 def _results(kind: str, run: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    for method in (
-        nlridge.method_names if hasattr(nlridge, "method_names") else nlridge.method_names
-    )():
+    for method in nlridge.method_names():
         for name, (image, options) in inputs().items():
             print(f"{kind}, {method}, {name}", file=sys.stderr)
             try:
