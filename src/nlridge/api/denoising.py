@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import Any, Protocol, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,48 @@ from .arguments import checked_progress, checked_tile, checked_workers, expect_n
 from .in_memory import denoise_array, frames_of
 
 
+class _Tensor(Protocol):
+    """A tensor of PyTorch, for type checkers that have not seen PyTorch."""
+
+    requires_grad: bool
+
+
+class _DaskArray(Protocol):
+    """Likewise a Dask array."""
+
+    def compute_chunk_sizes(self) -> Any: ...
+
+
+_TensorT = TypeVar("_TensorT", bound=_Tensor)
+_DaskArrayT = TypeVar("_DaskArrayT", bound=_DaskArray)
+
+
+@overload
+def denoise(image: _TensorT, sigma: Any = None, **arguments: Any) -> _TensorT: ...
+@overload
+def denoise(image: _DaskArrayT, sigma: Any = None, **arguments: Any) -> _DaskArrayT: ...
+@overload
+def denoise(
+    image: Any, sigma: Any = None, *, out: str | PathLike[str], **arguments: Any
+) -> Any: ...
+@overload
 def denoise(
     image: npt.ArrayLike,
+    sigma: npt.ArrayLike | None = None,
+    *,
+    noise: Noise | None = None,
+    strength: float = 1.0,
+    method: str | Recipe = "standard",
+    mask: npt.ArrayLike | None = None,
+    channel_axis: int | None = None,
+    stack_axis: int | None = None,
+    data_range: float | None = None,
+    workers: int | None = None,
+    progress: Progress = False,
+) -> npt.NDArray[np.floating[Any]]: ...
+# The first overloads leave the names of further arguments to the implementation.
+def denoise(  # type: ignore[misc]
+    image: Any,
     sigma: npt.ArrayLike | None = None,
     *,
     noise: Noise | None = None,
