@@ -17,7 +17,7 @@ from .files import SUFFIXES, Layer, Picture, read, stored_as, write
 
 MARK = "_denoised"
 _SAME = {".jpeg": ".jpg", ".tiff": ".tif", ".fit": ".fits", ".fts": ".fits"}
-_FOREIGN = (".bmp", ".gif", ".heic", ".avif", ".jp2", ".jxl", ".exr", ".hdr", ".dng", ".raw", ".psd", ".pdf")  # fmt: skip
+_FOREIGN = (".gif", ".heic", ".avif", ".jp2", ".jxl", ".exr", ".hdr", ".dng", ".raw", ".psd", ".pdf")  # fmt: skip
 
 
 @dataclass(frozen=True)
