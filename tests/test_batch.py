@@ -200,7 +200,7 @@ def test_a_terminal_shows_one_bar_with_the_time_left(tmp_path):
         (["a.png", "-o", "one.png", "--format", "tif"], "expected them to agree"),
         (["empty/"], "no image files in empty/; expected files that end in .png"),
         ([""], "an input has no name; expected a file, a folder or a pattern"),
-        (["a.png", "-o", "x.bmp"], "output is x.bmp; expected one of .png"),
+        (["a.png", "-o", "x.gif"], "output is x.gif; expected one of .png"),
         (["a.png", "b.png", "-o", "a.png/deeper"], "but a.png is a file; expected a folder"),
         (["a.png", "--sigma", "-1"], "sigma is -1.0; expected a positive number"),
         (["a.png", "--strength", "0"], "strength is 0.0; expected a positive number"),

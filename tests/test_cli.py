@@ -63,7 +63,7 @@ def test_demo_with_an_image_of_ones_own(tmp_path, capsys, mode):
         ),
         (["--sigma", "-3"], "sigma is -3.0; expected a positive number"),
         (["--output", "no/such/folder/x.png"], "No such file or directory"),
-        (["--output", "x.bmp"], "files that end in .bmp are not known"),
+        (["--output", "x.gif"], "files that end in .gif are not known"),
     ],
 )
 def test_one_sentence_for_each_failure(capsys, arguments, sentence):
