@@ -59,7 +59,7 @@ def test_demo_with_an_image_of_ones_own(tmp_path, capsys, mode):
         (["nothing.png", "--sigma", "20"], "No such file or directory: 'nothing.png'"),
         (
             ["README.md", "--sigma", "20"],
-            "files that end in .md are not known; expected one of .png",
+            "files that end in .md are not known; expected one of .bmp",
         ),
         (["--sigma", "-3"], "sigma is -3.0; expected a positive number"),
         (["--output", "no/such/folder/x.png"], "No such file or directory"),

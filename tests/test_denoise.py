@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from groups import Custom
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from skimage import data
@@ -153,7 +154,7 @@ def test_bad_sigma(sigma, error, message):
         ({"strength": -1}, ValueError, "strength is -1; expected a positive number"),
         ({"strength": 10**400}, ValueError, r"strength is 10{75} \.\.\.; expected a positive number between"),
         ({"strength": 10**5000}, ValueError, "strength is of type int; expected a positive number between"),
-        ({"tile": 10**5000 * -1}, ValueError, "tile is of type int; expected at least 64"),
+        ({"tile": 10**5000 * -1, "out": "a.zarr"}, ValueError, "tile is of type int; expected at least 64"),
         ({"strength": 1e25}, ValueError, r"strength is 1e\+25; expected a number from 0.01 to 100"),
         ({"mask": [[True], [True, False]]}, TypeError, "mask has dtype object; expected bool"),
         ({"noise": nlridge.GaussianNoise(3)}, ValueError, "sigma is given and noise is .*; expected one of them at most"),
@@ -242,8 +243,16 @@ class LevelOnly:
 class Unheard(LevelOnly):
     """A noise model of somebody's own."""
 
-    stabilise = restore = variance = None
     black_level = 0.0
+
+    def stabilise(self, image):
+        return image
+
+    def variance(self, truth, level):
+        return level**2
+
+    def restore(self, estimate):
+        return estimate
 
 
 @pytest.mark.parametrize(
@@ -522,7 +531,7 @@ def test_a_stack_is_never_taken_for_granted():
 
 def own_recipe(formula):
     estimator = nlridge.Estimator(formula)
-    return nlridge.Recipe(nlridge.Family("own", estimator), Step(4, 4, window=9))
+    return nlridge.Recipe(Custom(estimator), Step(4, 4, window=9))
 
 
 @pytest.mark.parametrize(
@@ -580,13 +589,16 @@ def test_patches_that_a_formula_cannot_denoise_stay_as_they_are(value):
 @pytest.mark.parametrize("junk", [np.nan, np.inf, 3e38])
 def test_matching_of_tensors_stays_within_the_image_whatever_the_numbers(junk):
     torch = pytest.importorskip("torch")
+    from nlridge.algorithm.passes import Pass
     from nlridge.engines.grid import Block
     from nlridge.engines.torch import Strip, match
+    from nlridge.families import Ridge
 
     image = torch.randn((1, 1, 20, 24), generator=torch.Generator().manual_seed(0))
     image[torch.rand(image.shape, generator=torch.Generator().manual_seed(1)) < 0.3] = junk
     strip = Strip(slice(0, 1), Block(np.arange(0, 17, 4), np.arange(0, 21, 4)), slice(0, 20))
-    places = match(image, strip, Step(4, 16, window=9), 16)
+    step = Pass(Ridge(), False, Step(4, 16, window=9))
+    places = match(image, strip, step, 16)
     assert 0 <= int(places.min()) <= int(places.max()) <= 16 * 24 + 20
     assert int((places % 24).max()) <= 20
 

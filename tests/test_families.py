@@ -214,5 +214,5 @@ def test_parameters_that_are_no_numbers_are_refused(call, value):
 
 
 def test_parameters_whose_square_is_too_large_are_refused():
-    with pytest.raises(ValueError, match="noisier is inf; expected at most 1e6"):
+    with pytest.raises(ValueError, match="noisier is inf; expected at most 1e12"):
         Ridge(noisier=float("inf"))

@@ -490,7 +490,7 @@ def test_bad_options_get_a_sentence(options, error, message):
 
 def test_the_module_says_what_it_is_and_has_no_weights():
     assert str(NLRidge("bm3d")) == "NLRidge(method='bm3d', data_range=1, strength=1)"
-    assert str(NLRidge(ALL_OF_IT)).startswith("NLRidge(method='two-sided'")
+    assert str(NLRidge(ALL_OF_IT)).startswith("NLRidge(method='TwoSided'")
     assert not NLRidge().state_dict()
 
 
@@ -533,9 +533,9 @@ def test_denoise_with_a_gradient_is_by_the_engine_for_tensors(sigma):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"workers": 2}, "workers is 2; expected none for a tensor that needs a gradient"),
-        ({"progress": True}, "progress is True; expected none for a tensor that needs"),
-        ({"mask": np.zeros((9, 9), bool)}, "(?s)mask is .*; expected none for a tensor"),
+        ({"workers": 2}, "workers is 2; expected None for a tensor that needs a gradient"),
+        ({"progress": True}, "progress is True; expected None for a tensor that needs"),
+        ({"mask": np.zeros((9, 9), bool)}, "(?s)mask is .*; expected None for a tensor"),
         (
             {"noise": nlridge.PoissonGaussianNoise(1.0)},
             "noise is Poisson.*; expected Gaussian noise",

@@ -155,8 +155,8 @@ def expect_not_negative(name: str, value: float) -> None:
     size = number(name, value)
     if not size >= 0:
         raise ValueError(f"{name} is {shown(value)}; expected a number that is not negative")
-    if size > 1e6:  # kernels square it
-        raise ValueError(f"{name} is {shown(value)}; expected at most 1e6")
+    if size > 1e12:  # kernels square it
+        raise ValueError(f"{name} is {shown(value)}; expected at most 1e12")
 
 
 def constant(*numbers: float) -> Callable[[int, int], Sequence[float]]:
