@@ -32,6 +32,7 @@ from .levels import trusted
 from .noise import Noise
 from .recipes import Recipe
 from .ticking import ticking
+from .wording import shown
 
 
 def denoise(
@@ -165,7 +166,7 @@ def denoise(
     if is_tensor(image):
         for name, value in {"out": out, "client": client}.items():
             if value is not None:
-                raise ValueError(f"{name} is {value!r}; expected None for a tensor")
+                raise ValueError(f"{name} is {shown(value)}; expected None for a tensor")
         from .tensors import denoise_tensor  # PyTorch is never imported unless it is used
 
         tensor: npt.NDArray[np.floating[Any]] = denoise_tensor(
@@ -205,7 +206,9 @@ def denoise(
         )
         return large
     if client is not None:
-        raise ValueError(f"client is {client!r}; expected out, the name of the result, as well")
+        raise ValueError(
+            f"client is {shown(client)}; expected out, the name of the result, as well"
+        )
     frames, prepare, layout = _prepared(
         image, sigma, noise, strength, method, mask, stack_axis, channel_axis, data_range
     )
