@@ -119,7 +119,7 @@ class _Child:
             self.folder.with_suffix(".json"),
             self.folder.with_suffix(".txt"),
         )
-        self.start, self.before, self.stopped = time.monotonic(), 0, ""
+        self.start, self.stopped = time.monotonic(), ""
         self.status, self.peak = 0, 0
         self.pid = os.fork()
         if self.pid == 0:
@@ -127,6 +127,7 @@ class _Child:
                 _perform(case, run, self.folder, self.verdict, self.stderr, limits)
             finally:
                 os._exit(99)  # not reached, unless the harness itself is at fault
+        self.before = _resident(self.pid) or _resident(os.getpid())
 
     def kill(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -150,7 +151,6 @@ class _Child:
 
     def _grown(self) -> int:
         now = _resident(self.pid)
-        self.before = self.before or now
         self.peak = max(self.peak, now)
         return now - self.before
 

@@ -98,7 +98,9 @@ class NLRidge(torch.nn.Module):
         self.data_range = checked_positive("data_range", data_range)
         self.strength = checked_strength(strength)
         self.max_memory = (
-            None if max_memory is None else int(checked_positive("max_memory", max_memory))
+            None
+            if max_memory is None
+            else int(min(checked_positive("max_memory", max_memory), 2.0**62))
         )
 
     def extra_repr(self) -> str:
@@ -247,7 +249,7 @@ def _seen(images: Tensor, sigmas: Tensor, typical: Tensor, units: Tensor) -> tup
         raise ValueError(
             f"sigma is from {low:g} to {high:g}; expected finite numbers, most of them positive"
         )
-    if not brightest < FAR:
+    if not brightest < float(FAR):
         raise ValueError(
             f"sigma is {levels.min():.4g}; expected at least 1e-15 of the largest value of x"
         )

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import is_dask
-from ..checks import not_installed
+from ..checks import not_installed, shown
 from ..planning.layout import layout_of
 from ..planning.options import Options
 from ..planning.plan import float_type
@@ -75,7 +75,7 @@ def checked_out(out: str | PathLike[str], client: Any, *, overwrite: bool = Fals
     try:
         place = Path(out).absolute()
     except TypeError:
-        raise TypeError(f"out is {out!r}; expected a path") from None
+        raise TypeError(f"out is {shown(out)}; expected a path") from None
     if place.suffix.lower() not in SUFFIXES:
         raise ValueError(f"out is {out}; expected a name that ends in {', '.join(SUFFIXES)}")
     if client is not None and place.suffix.lower() != ".zarr":
@@ -99,7 +99,7 @@ def workforce_of(client: Any, workers: int, image: Any) -> Iterator[Workforce]:
         return
     if not isinstance(client, str) and not hasattr(client, "scheduler_info"):
         raise TypeError(
-            f"client is {client!r}; expected a distributed.Client, or the address of a scheduler"
+            f"client is {shown(client)}; expected a distributed.Client, or the address of a scheduler"
         )
     if isinstance(image, np.ndarray):
         raise TypeError(
@@ -115,7 +115,7 @@ def workforce_of(client: Any, workers: int, image: Any) -> Iterator[Workforce]:
             connected = Client(client, timeout=_PATIENCE)
         except (OSError, ValueError) as error:
             raise ConnectionError(
-                f"client is {client!r}; expected the address of a scheduler that answers: {error}"
+                f"client is {shown(client)}; expected the address of a scheduler that answers: {error}"
             ) from None
         with connected:
             yield Cluster(connected)

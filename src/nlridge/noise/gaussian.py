@@ -37,7 +37,8 @@ class GaussianNoise:
 
     def __init__(self, sigma: float | Sequence[float] | npt.NDArray[Any]) -> None:
         try:
-            levels = np.array(sigma, np.float64)
+            with np.errstate(over="ignore"):  # of larger floats
+                levels = np.array(sigma, np.float64)
         except (TypeError, ValueError, OverflowError):
             raise TypeError(
                 f"sigma is {shown(sigma)}; expected a number or an array of numbers"

@@ -53,7 +53,8 @@ def checked_noise(sigma: Any, noise: Any) -> Noise | None:
             f"noise is {shown(noise)}; expected a noise model such as nlridge.GaussianNoise(10)"
         )
     try:
-        levels = np.asarray(noise.level, np.float64)
+        with np.errstate(over="ignore"):  # of larger floats
+            levels = np.asarray(noise.level, np.float64)
     except (TypeError, ValueError, OverflowError):
         raise TypeError(f"noise has the level {shown(noise.level)}; expected numbers") from None
     if not np.any(levels > 0):
