@@ -571,7 +571,7 @@ def _settings(random: Random, folder: Path) -> None:
     elif kind == 2:
         found = _noise_model(random, shape)
         assert str(found)
-        if isinstance(found, nlridge.Gaussian | nlridge.PoissonGaussian):
+        if isinstance(found, nlridge.GaussianNoise | nlridge.PoissonGaussianNoise):
             assert found == copy.deepcopy(found), "a model differs from itself"
             hash(found)
     elif kind == 3:

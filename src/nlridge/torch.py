@@ -21,6 +21,7 @@ from torch import Tensor
 from .algorithm.framework import denoised
 from .algorithm.inputs import PlaneNoise
 from .algorithm.settings import Recipe
+from .algorithm.tuning import Tuning
 from .arrays import like, sent
 from .checks import checked_positive, shown
 from .engines.torch import run_pass
@@ -28,7 +29,7 @@ from .noise.gaussian import GaussianNoise
 from .patches.matching import FAR
 from .planning.channels import Planes
 from .planning.levels import FLOOR, HOPELESS
-from .planning.options import Options, checked_method, checked_strength
+from .planning.options import Options, checked_method
 from .planning.plan import Facts, Plan, plan_for
 
 __all__ = ["NLRidge"]
@@ -96,7 +97,7 @@ class NLRidge(torch.nn.Module):
         super().__init__()
         self.method = checked_method(method)
         self.data_range = checked_positive("data_range", data_range)
-        self.strength = checked_strength(strength)
+        self.tuning = Tuning(strength)
         self.max_memory = (
             None
             if max_memory is None
@@ -105,7 +106,9 @@ class NLRidge(torch.nn.Module):
 
     def extra_repr(self) -> str:
         method = self.method if isinstance(self.method, str) else type(self.method.family).__name__
-        return f"method={method!r}, data_range={self.data_range:g}, strength={self.strength:g}"
+        return (
+            f"method={method!r}, data_range={self.data_range:g}, strength={self.tuning.strength:g}"
+        )
 
     @torch.compiler.disable
     def forward(self, x: Tensor, sigma: float | Tensor) -> Tensor:
@@ -145,7 +148,7 @@ class NLRidge(torch.nn.Module):
                 noise = PlaneNoise(
                     _variance(sigmas / typical, images.shape, rotation, rows, columns)
                 )
-                *_, found = denoised(noisy, noise, recipe, engine, strength=self.strength)
+                *_, found = denoised(noisy, noise, recipe, engine, self.tuning)
                 back = torch.einsum("bpc,pbhw->bchw", rotation, found)
                 result[rows, columns] = back * typical.expand_as(images[..., :1, :1])[rows, columns]
         return result
@@ -155,7 +158,7 @@ class NLRidge(torch.nn.Module):
     ) -> list[Plan]:
         """A plan for each image of a batch."""
         ends = [(0.0, self.data_range)]
-        options = Options(method=self.method, strength=self.strength)
+        options = Options(method=self.method, tuning=self.tuning)
         return [
             plan_for(shape[1:], Facts(_GAUSSIAN, level, ends, covariance), options, 1 / level)
             for level, covariance in zip(levels, covariances, strict=True)

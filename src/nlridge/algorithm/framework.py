@@ -5,12 +5,14 @@ after it, which have little to do with each other (see `planning.channels`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from . import pyramid
 from .inputs import Image, Partly, PlaneNoise, StepInputs
 from .passes import Pass, passes_of
 from .settings import Recipe, Rounds
+from .tuning import DEFAULT, Tuning
 
 
 class RunPass(Protocol):
@@ -40,8 +42,8 @@ def denoised(
     noise: PlaneNoise,
     recipe: Recipe,
     run: RunPass,
+    tuning: Tuning = DEFAULT,
     *,
-    strength: float = 1.0,
     renewed: Callable[[Image], Image] | None = None,
     scales: Pyramid = pyramid,
 ) -> Iterator[Image]:
@@ -51,16 +53,16 @@ def denoised(
     """
     scale = recipe.coarse
     if scale is None:
-        yield from two_steps(noisy, noise, recipe, run, strength=strength, renewed=renewed)
+        yield from two_steps(noisy, noise, recipe, run, tuning, renewed=renewed)
         return
     small, small_noise = scales.coarser(noisy), scales.coarser_noise(noise)
-    *_, coarse = denoised(small, small_noise, scale.recipe, run, strength=strength, scales=scales)
+    *_, coarse = denoised(small, small_noise, scale.recipe, run, tuning, scales=scales)
     most = 3 * small_noise.level
 
     def helped(pilot: Image) -> Image:
         return scales.with_coarse(pilot, coarse, scale.pilot_level, most)
 
-    steps = two_steps(noisy, noise, recipe, run, strength=strength, renewed=renewed, helped=helped)
+    steps = two_steps(noisy, noise, recipe, run, tuning, renewed=renewed, helped=helped)
     yield next(steps)
     for result in steps:
         yield scales.with_coarse(result, coarse, scale.result_level, most)
@@ -71,8 +73,8 @@ def two_steps(
     noise: PlaneNoise,
     recipe: Recipe,
     run: RunPass,
+    tuning: Tuning = DEFAULT,
     *,
-    strength: float = 1.0,
     renewed: Callable[[Image], Image] | None = None,
     helped: Callable[[Image], Image] | None = None,
 ) -> Iterator[Image]:
@@ -82,52 +84,47 @@ def two_steps(
     are first searched for in the brightness alone, since colours are mostly noise, then in all planes of the
     pilot.
 
-    `strength` counts the noise as stronger or weaker, but the first step never as stronger: the minimiser
+    `tuning.strength` counts the noise as stronger or weaker, but the first step never as stronger: the minimiser
     of SURE would turn what it takes for too much noise into its negative.  Where pixels are missing from
     the noisy image, and were filled in for the first step, `renewed` returns the noisy image for the second
     from the pilot.  `helped` is what a coarser image makes of the pilot.
     """
     first, *second = passes_of(recipe)
-    weaker = noise.scaled(min(strength, 1.0) ** 2)
-    pilot, _ = run(StepInputs(noisy, guide=noisy, similar=noisy[:1], noise=weaker), first)
+    weaker = noise.scaled(min(tuning.strength, 1.0) ** 2)
+    pilot, _ = run(
+        StepInputs(noisy, guide=noisy, similar=noisy[:1], noise=weaker, tuning=tuning), first
+    )
     if helped is not None:
         pilot = helped(pilot)
     yield pilot
     if renewed is not None:
         noisy = renewed(pilot)
-    noise = noise.scaled(strength**2)
+    noise = noise.scaled(tuning.strength**2)
+    inputs = StepInputs(noisy, guide=pilot, similar=pilot, noise=noise, tuning=tuning)
     if len(second) == 1:
-        yield run(StepInputs(noisy, guide=pilot, similar=pilot, noise=noise), second[0])[0]
+        yield run(inputs, second[0])[0]
     elif second:
-        yield in_rounds(noisy, pilot, noise, second, recipe.rounds, run)
+        yield in_rounds(inputs, second, recipe.rounds, run)
 
 
-def in_rounds(
-    noisy: Image,
-    pilot: Image,
-    noise: PlaneNoise,
-    passes: Sequence[Pass],
-    rounds: Rounds,
-    run: RunPass,
-) -> Image:
+def in_rounds(inputs: StepInputs, passes: Sequence[Pass], rounds: Rounds, run: RunPass) -> Image:
     """The second step, some of the noise at a time.
 
     Each round gives a better guide, and an image with less noise, to the next: patches are combined as in the
     second step, and then some of the noise that they had is left in them, until the last round leaves none.
     How much they had is estimated group by group.  Groups serve two rounds.
     """
-    result, partly = pilot, noisy
+    noisy = partly = inputs.noisy
+    result = inputs.guide
     groups: dict[Any, Any] = {}
     for k, step in enumerate(passes):
         if k % 2 == 0:
             groups = {}
         keep = rounds.keep * (1 - (k + 1) / len(passes))
-        inputs = StepInputs(
-            partly,
-            guide=result,
-            similar=partly + rounds.blend * (result - partly),
-            noise=noise,
-            partly=Partly(noisy, keep if keep > 1e-6 else 0.0),  # kernels resolve no less
+        keep = keep if keep > 1e-6 else 0.0  # kernels resolve no less
+        similar = partly + rounds.blend * (result - partly)
+        inputs = replace(
+            inputs, noisy=partly, guide=result, similar=similar, partly=Partly(noisy, keep)
         )
         result, partly = run(inputs, step, groups)
     return result

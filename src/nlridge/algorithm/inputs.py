@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from .tuning import DEFAULT, Tuning
+
 Image: TypeAlias = Any
 """An array of float32 of (planes, height, width); or what an engine has in its place, such as a tensor."""
 
@@ -46,6 +48,7 @@ class StepInputs:
     """Where similar patches are searched for."""
     noise: PlaneNoise
     partly: Partly | None = None
+    tuning: Tuning = DEFAULT
 
     @property
     def keeps_noise(self) -> bool:
@@ -68,7 +71,8 @@ class StepInputs:
             return known[id(image)]
 
         variance, partly = self.noise.variance, self.partly
-        return StepInputs(
+        return replace(
+            self,
             noisy=once(self.noisy),
             guide=once(self.guide),
             similar=once(self.similar),

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..algorithm.settings import Recipe
+from ..algorithm.tuning import Tuning
 from ..arrays import is_dask, is_tensor
 from ..noise import Noise
 from ..planning.options import checked_options
@@ -188,14 +189,15 @@ def denoise(  # type: ignore[misc]
     >>> bool(np.std(blind - clean) < 4)
     True
     """
+    tuning = Tuning(strength)
     named = {"mask": mask, "stack_axis": stack_axis, "channel_axis": channel_axis}
     if is_tensor(image):
         expect_none("for a tensor", out=out, tile=tile, client=client)
         from .tensors import denoise_tensor, on_host  # PyTorch is imported only if it is used
 
-        options = checked_options(on_host(sigma), noise, strength, method, data_range)
+        options = checked_options(on_host(sigma), noise, method, data_range, tuning)
         return denoise_tensor(image, options, workers=workers, progress=progress, **named)
-    options = checked_options(sigma, noise, strength, method, data_range)
+    options = checked_options(sigma, noise, method, data_range, tuning)
     if is_dask(image) or out is not None:
         from ..large.entry import denoise_large
 
@@ -273,7 +275,7 @@ def denoise_with_details(
     if is_tensor(image) or is_dask(image):
         kind = "tensor" if is_tensor(image) else "Dask array"
         raise TypeError(f"image is a {kind}; expected an array in memory, or use denoise")
-    options = checked_options(sigma, noise, strength, method, data_range)
+    options = checked_options(sigma, noise, method, data_range, Tuning(strength))
     threads, progress = checked_workers(workers), checked_progress(progress)
     frames = frames_of(image, options, mask=mask, stack_axis=None, channel_axis=channel_axis)
     frame = frames[0]

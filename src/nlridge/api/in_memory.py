@@ -118,7 +118,7 @@ class Frame:
             noise = plan.plane_noise(planes, self.levels.all)
             image = planes.of(noisy)
             together.append(
-                denoised(image, noise, plan.recipe, engine, strength=plan.strength, renewed=renewed)
+                denoised(image, noise, plan.recipe, engine, plan.tuning, renewed=renewed)
             )
         for images in zip(*together, strict=True):
             yield restored(plan, pixels, images, self.missing)

@@ -67,7 +67,8 @@ def _denoised_frames(
             clean.append(floats)
             continue
         data_range = options.data_range or _range(on_host(frame))
-        module = NLRidge(options.method, data_range=data_range, strength=options.strength)
+        module = NLRidge(options.method, data_range=data_range)
+        module.tuning = options.tuning
         clean.append(module(floats[None], torch.tensor(level))[0])
     found: Tensor = layout.like_image(torch.stack(clean))
     return found

@@ -119,7 +119,8 @@ def targets(given: Sequence[Source], output: str | None, format: str | None) -> 
         format_of(suffix)
     if output == "":
         raise ValueError("output has no name; expected a file or a folder")
-    if output is not None and Path(output).suffix.lower() in _FOREIGN and not Path(output).is_dir():
+    foreign = set(_FOREIGN) - set(suffixes())
+    if output is not None and Path(output).suffix.lower() in foreign and not Path(output).is_dir():
         raise ValueError(
             f"output is {output}; expected one of {', '.join(suffixes())}, or a folder"
         )

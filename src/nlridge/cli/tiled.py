@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..algorithm.tuning import Tuning
 from ..api.arguments import checked_tile, checked_workers
 from ..api.conversion import to_dtype
 from ..files.formats.npy import named_axes
@@ -55,7 +56,7 @@ def clean_tiled(
     place = checked_out(target, scheduler, overwrite=overwrite)
     found, named = _opened(source, axes)
     layout = _layout(found.array, named)
-    options = checked_options(sigma, None, strength, method, None, noise)
+    options = checked_options(sigma, None, method, None, Tuning(strength), noise)
     if options.noise is not None:
         levels_for(options.noise, layout)
     wanted = NewArray(layout.shape, np.dtype(found.array.dtype), named, checked_tile(tile), found)

@@ -78,9 +78,7 @@ def _denoised(pixels: Any, here: Planned, band: int) -> Any:
         noisy = graph.mapped(shape, _noisy, [whole], plan, planes)
         noise = plan.plane_noise(planes, here.levels)
         scales: Any = graph
-        *_, result = denoised(
-            noisy, noise, plan.recipe, graph.run_pass, strength=plan.strength, scales=scales
-        )
+        *_, result = denoised(noisy, noise, plan.recipe, graph.run_pass, plan.tuning, scales=scales)
         results.append(result)
     finished = graph.mapped(pixels.shape, _restored, [whole, *results], plan)
     return graph.as_array(finished, pixels, float_type(pixels.dtype))

@@ -125,7 +125,7 @@ def fingerprint(planned: Planned) -> str:
     """Of what has to be the same for a run to resume: all pixels of the frame, and all settings."""
     plan = planned.plan
     matrices = [[*planes.channels, *planes.matrix.ravel().tolist()] for planes in plan.planes]
-    noise = [repr(plan.noise), plan.levels.tolist(), plan.strength]
+    noise = [repr(plan.noise), plan.levels.tolist(), repr(plan.tuning)]
     settings = [noise, _recipe_identity(plan.recipe), matrices]
     return _short([str(planned.frame.dtype), planned.digest, *settings])
 

@@ -148,7 +148,7 @@ def _result(here: Planned, planes: Planes, stages: Stages) -> Lazy:
         plan.plane_noise(planes, here.levels),
         plan.recipe,
         stages.run_pass,
-        strength=plan.strength,
+        plan.tuning,
         scales=stages,
     )
     return result

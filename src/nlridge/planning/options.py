@@ -7,6 +7,7 @@ import numpy as np
 
 from ..algorithm.recipes import recipe
 from ..algorithm.settings import Recipe
+from ..algorithm.tuning import DEFAULT, Tuning
 from ..checks import LARGEST, checked_positive, shown
 from ..noise import Noise
 from ..noise.gaussian import GaussianNoise
@@ -20,19 +21,19 @@ class Options:
     """As given; None if it is to be estimated."""
     kind: str = "auto"
     """What kind of noise is estimated: "auto", "gaussian" or "poisson"."""
-    strength: float = 1.0
+    tuning: Tuning = DEFAULT
     method: str | Recipe = "standard"
     data_range: float | None = None
 
 
 def checked_options(
-    sigma: Any, noise: Any, strength: Any, method: Any, data_range: Any, kind: str = "auto"
+    sigma: Any, noise: Any, method: Any, data_range: Any, tuning: Tuning, kind: str = "auto"
 ) -> Options:
     """What the caller asked for."""
     return Options(
         checked_noise(sigma, noise),
         kind,
-        checked_strength(strength),
+        tuning,
         checked_method(method),
         None if data_range is None else checked_positive("data_range", data_range),
     )
@@ -91,10 +92,3 @@ def checked_method(method: Any) -> str | Recipe:
         recipe(method, 1.0)  # is there such a recipe?
         return method
     raise TypeError(f"method is {shown(method)}; expected the name of a recipe, or a Recipe")
-
-
-def checked_strength(strength: Any) -> float:
-    number = checked_positive("strength", strength)
-    if not 0.01 <= number <= 100:
-        raise ValueError(f"strength is {shown(strength)}; expected a number from 0.01 to 100")
-    return number

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ..algorithm.inputs import PlaneNoise
 from ..algorithm.recipes import recipe
 from ..algorithm.settings import Recipe
+from ..algorithm.tuning import Tuning
 from ..noise import Noise, power_of_two
 from .channels import Planes, planes_of
 from .options import Options
@@ -54,7 +55,7 @@ class Plan:
     """What the stabilised channels are multiplied by; 0 for those that are left as they are."""
     planes: tuple[Planes, ...]
     """How channels are denoised: together, apart, or not at all if they have no noise."""
-    strength: float
+    tuning: Tuning
 
     def plane_noise(self, planes: Planes, levels: Array) -> PlaneNoise:
         """The noise of some planes, from its levels in the channels, which broadcast against the image."""
@@ -91,7 +92,7 @@ def plan_for(
         levels,
         scales,
         tuple(planes_of(facts.covariance, levels, scales)),
-        options.strength,
+        options.tuning,
     )
 
 
