@@ -31,17 +31,17 @@ _SHOWN = 5  # commands for each reason
 
 def generators() -> dict[str, ModuleType]:
     """The modules of this package that make cases, by name."""
-    names = [found.name for found in pkgutil.iter_modules(fuzz.__path__)]
+    names = [module.name for module in pkgutil.iter_modules(fuzz.__path__)]
     modules = {name: import_module(f"fuzz.{name}") for name in names if not name.startswith("_")}
     return {name: module for name, module in modules.items() if hasattr(module, "run")}
 
 
 def import_everything() -> None:
     """All modules of the package, as far as what they need is installed: children have them without a wait."""
-    for found in pkgutil.walk_packages(nlridge.__path__, "nlridge."):
-        if not found.name.endswith("__main__"):
+    for module in pkgutil.walk_packages(nlridge.__path__, "nlridge."):
+        if not module.name.endswith("__main__"):
             with contextlib.suppress(ImportError):
-                import_module(found.name)
+                import_module(module.name)
 
 
 def cases(kinds: list[str], seed: int) -> Iterator[Case]:
@@ -74,17 +74,17 @@ def main(arguments: list[str] | None = None) -> int:
     limits = Limits(memory=chosen.memory << 20)
     runs = {name: module.run for name, module in modules.items()}
     if chosen.again:
-        (found,) = outcomes([Case(kind, int(chosen.again[1]))], runs, limits)
-        print(f"{found.verdict}: {found.reason}\n{found.details}".rstrip())
-        print(f"memory: {found.memory >> 20} MB")
-        return int(found.verdict in (UGLY, BROKEN))
+        (outcome,) = outcomes([Case(kind, int(chosen.again[1]))], runs, limits)
+        print(f"{outcome.verdict}: {outcome.reason}\n{outcome.details}".rstrip())
+        print(f"memory: {outcome.memory >> 20} MB")
+        return int(outcome.verdict in (UGLY, BROKEN))
     todo = cases(list(runs), chosen.seed)
     until = time.monotonic() + chosen.seconds
     if chosen.cases is not None:
         todo, until = islice(todo, chosen.cases), float("inf")
     summary = Summary()
-    for found in outcomes(todo, runs, limits, chosen.workers, until):
-        summary.add(found)
+    for outcome in outcomes(todo, runs, limits, chosen.workers, until):
+        summary.add(outcome)
     summary.tell()
     return int(bool(summary.bad))
 
@@ -100,16 +100,18 @@ class Summary:
         self.raised: set[Place] = set()
         self.worst: Outcome | None = None
 
-    def add(self, found: Outcome) -> None:
-        self.counts[found.verdict] += 1
-        self.kinds[found.case.kind] += 1
-        self.raised |= found.raised
-        if self.worst is None or found.memory > self.worst.memory:
-            self.worst = found
-        if found.verdict in (UGLY, BROKEN):
-            self.bad[found.verdict, found.reason].append(found)
-            if len(self.bad[found.verdict, found.reason]) == 1:
-                print(f"{found.verdict}: {found.reason}\n    {found.case.command}", flush=True)
+    def add(self, outcome: Outcome) -> None:
+        self.counts[outcome.verdict] += 1
+        self.kinds[outcome.case.kind] += 1
+        self.raised |= outcome.raised
+        if self.worst is None or outcome.memory > self.worst.memory:
+            self.worst = outcome
+        if outcome.verdict in (UGLY, BROKEN):
+            self.bad[outcome.verdict, outcome.reason].append(outcome)
+            if len(self.bad[outcome.verdict, outcome.reason]) == 1:
+                print(
+                    f"{outcome.verdict}: {outcome.reason}\n    {outcome.case.command}", flush=True
+                )
         if time.monotonic() - self.told > 10:
             self.told = time.monotonic()
             print(self._counts(), flush=True)
@@ -123,8 +125,8 @@ class Summary:
         print()
         for (verdict, reason), some in sorted(self.bad.items()):
             print(f"{verdict}, {len(some)} times: {reason}")
-            for found in some[:_SHOWN]:
-                print(f"    {found.case.command}")
+            for outcome in some[:_SHOWN]:
+                print(f"    {outcome.case.command}")
         statements = raise_statements()
         unreached = [lines for lines in statements if not lines & self.raised]
         print(f"{len(statements) - len(unreached)} of {len(statements)} raise statements reached")

@@ -76,9 +76,9 @@ def _performed(function: Callable[..., Any], *arguments: Any, **options: Any) ->
     """What a call gives; NumPy warns during it, and nothing that is passed may be written to."""
     before = copy.deepcopy((arguments, options))
     with np.errstate(over="warn", invalid="warn", divide="warn", under="ignore"):
-        found = function(*arguments, **options)
+        result = function(*arguments, **options)
     assert _same(before, (arguments, options)), "an argument was written to"
-    return found
+    return result
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -169,34 +169,34 @@ def _values(random: Random, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     )
     sigma = float(_one_of(random, (0.1, 1, 10, 10, 30)))
     if kind == "constant":
-        found = np.full(shape, float(_one_of(random, (0, 1, 100, -5, 1e-310, 1e30, 1e299))))
+        values = np.full(shape, float(_one_of(random, (0, 1, 100, -5, 1e-310, 1e30, 1e299))))
     elif kind == "counts":
-        found = random.poisson(random.uniform(0, 50), shape).astype(float)
+        values = random.poisson(random.uniform(0, 50), shape).astype(float)
     elif kind == "steps":
-        found = 50.0 * random.integers(0, 4, shape) + random.normal(0, sigma, shape)
+        values = 50.0 * random.integers(0, 4, shape) + random.normal(0, sigma, shape)
     elif kind == "wild":
-        found = random.normal(size=shape) * 10.0 ** random.uniform(-300, 290, shape)
+        values = random.normal(size=shape) * 10.0 ** random.uniform(-300, 290, shape)
     else:
-        found = 100 + random.normal(0, sigma, shape)
+        values = 100 + random.normal(0, sigma, shape)
         if kind == "ramp" and len(shape):
-            found += np.linspace(0, 100, max(shape[-1], 1))[: shape[-1]]
+            values += np.linspace(0, 100, max(shape[-1], 1))[: shape[-1]]
         if kind == "outliers":
             there = random.random(shape) < _one_of(random, (0.001, 0.05, 0.5))
-            found[there] = _one_of(
+            values[there] = _one_of(
                 random, (1e4, 1e8, 1e12, 1e15, 1e30, -1e30, 1e38, 1e200, 1e300, 1e307)
             )
     if random.random() < 0.25:
-        found = found * float(
+        values = values * float(
             _one_of(
                 random,
                 (1e-300, 1e-200, 1e-45, 1e-38, 1e-5, 255, 1e10, 1e36, 1e150, 1e200, 1e290, 1e306),
             )
         )
     if random.random() < 0.15:
-        found[random.random(shape) < _one_of(random, (0.01, 0.3, 0.9, 1.0))] = math.nan
+        values[random.random(shape) < _one_of(random, (0.01, 0.3, 0.9, 1.0))] = math.nan
     if random.random() < 0.02:
-        found[random.random(shape) < 0.05] = _one_of(random, (math.inf, -math.inf))
-    return found
+        values[random.random(shape) < 0.05] = _one_of(random, (math.inf, -math.inf))
+    return values
 
 
 def _as(dtype: Any, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -232,8 +232,10 @@ def _laid_out(random: Random, image: np.ndarray[Any, Any]) -> Any:
         or image.dtype.char == "g"
     ):
         return image
-    found = torch.tensor(image)
-    return found.requires_grad_() if found.is_floating_point() and random.random() < 0.5 else found
+    tensor = torch.tensor(image)
+    return (
+        tensor.requires_grad_() if tensor.is_floating_point() and random.random() < 0.5 else tensor
+    )
 
 
 def _image(random: Random, shape: tuple[int, ...]) -> Any:
@@ -259,29 +261,29 @@ def _level(random: Random) -> float:
 def _sigma_map(random: Random, shape: tuple[int, ...]) -> Any:
     kind = _one_of(random, ("same", "ramp", "spots", "band", "columns", "wild", "zeros", "mild"))
     level = _level(random)
-    found = np.full(shape, level)
+    levels = np.full(shape, level)
     odd = float(
         _one_of(random, (0, 1e-320, 1e-5, 50, 1e3, 1e5, 1e10, 1e30, 1e38, 1e160, 1e300, 1.7e308))
     )
     if kind == "ramp":
-        found *= np.linspace(0.1, 5, max(shape[-1], 1))[: shape[-1]] if shape else 1
+        levels *= np.linspace(0.1, 5, max(shape[-1], 1))[: shape[-1]] if shape else 1
     elif kind == "spots":
-        found[random.random(shape) < _one_of(random, (0.01, 0.1, 0.6))] = odd
+        levels[random.random(shape) < _one_of(random, (0.01, 0.1, 0.6))] = odd
     elif kind == "band":
-        found[: int(random.integers(1, 20))] = odd
+        levels[: int(random.integers(1, 20))] = odd
     elif kind == "columns":
-        found[..., ::2] = odd
+        levels[..., ::2] = odd
     elif kind == "wild":
-        found = 10.0 ** random.uniform(*_one_of(random, ((-300, 300), (-3, 20), (0, 3))), shape)
+        levels = 10.0 ** random.uniform(*_one_of(random, ((-300, 300), (-3, 20), (0, 3))), shape)
     elif kind == "zeros":
-        found[random.random(shape) < 0.7] = 0
+        levels[random.random(shape) < 0.7] = 0
     elif kind == "mild":
-        found *= random.uniform(0.5, 2, shape)
+        levels *= random.uniform(0.5, 2, shape)
     if random.random() < 0.08:
-        found[random.random(shape) < 0.1] = _one_of(random, (math.nan, math.inf, -1.0))
+        levels[random.random(shape) < 0.1] = _one_of(random, (math.nan, math.inf, -1.0))
     if random.random() < 0.1:
-        found = found.astype(_one_of(random, ("f4", "f2", ">f8", "g")))
-    return np.ma.array(found, mask=found == odd) if random.random() < 0.05 else found
+        levels = levels.astype(_one_of(random, ("f4", "f2", ">f8", "g")))
+    return np.ma.array(levels, mask=levels == odd) if random.random() < 0.05 else levels
 
 
 def _sigma_of(random: Random, shape: _Shape) -> Any:
@@ -459,8 +461,8 @@ def _common(random: Random, shape: _Shape) -> dict[str, Any]:
 def _mask(random: Random, shape: _Shape) -> Any:
     if random.random() < 0.05:
         return _anything(random)
-    found = random.random(shape.lacking(random)) < _one_of(random, (0, 0.01, 0.3, 0.95, 1))
-    return found if random.random() < 0.9 else found.tolist()
+    mask = random.random(shape.lacking(random)) < _one_of(random, (0, 0.01, 0.3, 0.95, 1))
+    return mask if random.random() < 0.9 else mask.tolist()
 
 
 # What is called, and what must hold.
@@ -504,12 +506,12 @@ def _denoise(random: Random, folder: Path) -> None:
 def _details(random: Random, folder: Path) -> None:
     shape = _Shape(random, may_be_stack=False)
     image, options = _image(random, shape.shape), {**shape.options, **_common(random, shape)}
-    found = _performed(nlridge.denoise_with_details, image, **options)
-    assert str(found.noise)
+    details = _performed(nlridge.denoise_with_details, image, **options)
+    assert str(details.noise)
     for name in ("image", "pilot", "residual"):
         _check(
             np.asarray(image),
-            getattr(found, name),
+            getattr(details, name),
             options.get("mask") if not np.ma.isMaskedArray(image) else (),
             name,
         )
@@ -524,11 +526,11 @@ def _psnr(random: Random, folder: Path) -> None:
         options["probes"] = _mostly(random, 2, 0.7)
         if options["probes"] in (10, 25, 255):
             options["probes"] = 3
-    found = _performed(nlridge.estimate_quality, image, **options)
+    quality = _performed(nlridge.estimate_quality, image, **options)
     for name in ("noisy_psnr", "psnr", "standard_error", "gain"):
-        assert not math.isnan(getattr(found, name)), f"{name} is NaN"
-    assert found.standard_error >= 0
-    assert found.standard_error < math.inf
+        assert not math.isnan(getattr(quality, name)), f"{name} is NaN"
+    assert quality.standard_error >= 0
+    assert quality.standard_error < math.inf
 
 
 def _estimating(random: Random) -> tuple[Any, dict[str, Any]]:
@@ -541,18 +543,18 @@ def _estimating(random: Random) -> tuple[Any, dict[str, Any]]:
 
 def _sigma(random: Random, folder: Path) -> None:
     image, options = _estimating(random)
-    found = _performed(nlridge.estimate_sigma, image, **options)
-    assert np.all(np.isfinite(found)), "sigma is not finite"
-    assert np.all(np.asarray(found) >= 0), "sigma is negative"
+    sigma = _performed(nlridge.estimate_sigma, image, **options)
+    assert np.all(np.isfinite(sigma)), "sigma is not finite"
+    assert np.all(np.asarray(sigma) >= 0), "sigma is negative"
 
 
 def _noise(random: Random, folder: Path) -> None:
     image, options = _estimating(random)
     if random.random() < 0.3:
         options["kind"] = _mostly(random, _one_of(random, ("auto", "gaussian", "poisson")), 0.9)
-    found = _performed(nlridge.estimate_noise, image, **options)
-    assert str(found)
-    assert np.all(np.isfinite(np.asarray(found.level, float))), "the noise is not finite"
+    noise = _performed(nlridge.estimate_noise, image, **options)
+    assert str(noise)
+    assert np.all(np.isfinite(np.asarray(noise.level, float))), "the noise is not finite"
 
 
 def _settings(random: Random, folder: Path) -> None:
@@ -566,14 +568,14 @@ def _settings(random: Random, folder: Path) -> None:
             *(_anything(random) for _ in range(random.integers(1, 3))),
         )
     elif kind == 1:
-        found = nlridge.Step(*(_mostly(random, 3, 0.7) for _ in range(random.integers(1, 6))))
-        repr(found)
+        step = nlridge.Step(*(_mostly(random, 3, 0.7) for _ in range(random.integers(1, 6))))
+        repr(step)
     elif kind == 2:
-        found = _noise_model(random, shape)
-        assert str(found)
-        if isinstance(found, nlridge.Gaussian | nlridge.PoissonGaussian):
-            assert found == copy.deepcopy(found), "a model differs from itself"
-            hash(found)
+        model = _noise_model(random, shape)
+        assert str(model)
+        if isinstance(model, nlridge.Gaussian | nlridge.PoissonGaussian):
+            assert model == copy.deepcopy(model), "a model differs from itself"
+            hash(model)
     elif kind == 3:
         repr(_recipe(random))
     else:
@@ -611,9 +613,9 @@ def _module(random: Random, folder: Path) -> None:
         sigma = _anything(random)
     if isinstance(x, torch.Tensor) and x.is_floating_point() and random.random() < 0.2:
         x.requires_grad_()
-    found = _performed(module, x, sigma)
-    assert (found.shape, found.dtype) == (x.shape, x.dtype), "the result is of another kind"
-    assert bool(found.isfinite().all()), "the result is not finite"
+    result = _performed(module, x, sigma)
+    assert (result.shape, result.dtype) == (x.shape, x.dtype), "the result is of another kind"
+    assert bool(result.isfinite().all()), "the result is not finite"
 
 
 def _on_disk(random: Random, folder: Path) -> None:

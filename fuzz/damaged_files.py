@@ -78,10 +78,10 @@ def _expect_readable(target: Path, written: Picture) -> None:
     axes = "YXC" if written.alpha is not None else written.layers[0].axes
     plain = target.suffix in (".npy", ".fits", ".fit", ".fts")
     try:
-        found = read(target, axes if plain and len(axes) > 2 else None)
+        again = read(target, axes if plain and len(axes) > 2 else None)
     except ValueError as error:
         raise AssertionError(f"the output cannot be read: {error}") from error
-    sizes = [sum(layer.pixels.size for layer in picture.layers) for picture in (written, found)]
+    sizes = [sum(layer.pixels.size for layer in picture.layers) for picture in (written, again)]
     if written.alpha is not None and plain:
         sizes[0] += written.alpha.size
     coloured = target.suffix in (".webp", ".bmp") and sizes[1] == 3 * sizes[0]  # what was gray
@@ -133,9 +133,9 @@ def _bmp(rng: Random) -> tuple[str, bytes]:
 
 
 def _exif() -> bytes:
-    found = Image.Exif()
-    found[0x0112] = 6
-    return found.tobytes()
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    return exif.tobytes()
 
 
 def _by_pillow(image: Image.Image, kind: str, **options: Any) -> bytes:
@@ -222,11 +222,11 @@ def _cut_end(rng: Random, data: bytes) -> bytes:
 
 
 def _flip(rng: Random, data: bytes) -> bytes:
-    found = bytearray(data)
+    flipped = bytearray(data)
     for _ in range(rng.integers(1, 5)):
-        if found:
-            found[_place(rng, data)] ^= 1 << int(rng.integers(8))
-    return bytes(found)
+        if flipped:
+            flipped[_place(rng, data)] ^= 1 << int(rng.integers(8))
+    return bytes(flipped)
 
 
 def _overwrite(rng: Random, data: bytes) -> bytes:
@@ -272,11 +272,11 @@ def _set_words(rng: Random, data: bytes) -> bytes:
     numbers = list(re.finditer(rb"-?\d+", data[:100_000]))
     if not numbers:
         return data
-    found = numbers[rng.integers(len(numbers))]
+    number = numbers[rng.integers(len(numbers))]
     value = str(int(rng.choice([-5, 0, 1, 2, 99, 10**6, 10**10, 10**19]))).encode() if rng.random() < 0.9 else b"x"  # fmt: skip
-    if rng.random() < 0.7 and len(value) <= len(found[0]):
-        value = value.rjust(len(found[0]))
-    return data[: found.start()] + value + data[found.end() :]
+    if rng.random() < 0.7 and len(value) <= len(number[0]):
+        value = value.rjust(len(number[0]))
+    return data[: number.start()] + value + data[number.end() :]
 
 
 def _set_tag(rng: Random, data: bytes) -> bytes:
@@ -307,12 +307,12 @@ _DAMAGES: list[Callable[[Random, bytes], bytes]] = [
 
 def _with_checksums(data: bytes) -> bytes:
     """A PNG file with the checksums of what it holds, as far as it can be followed."""
-    at, found = 8, data[:8]
+    at, mended = 8, data[:8]
     while at + 12 <= len(data):
         (length,) = struct.unpack(">I", data[at : at + 4])
         body = data[at + 4 : at + 8 + length]
         if len(body) < 4 + length:
             break
-        found += data[at : at + 4] + body + struct.pack(">I", zlib.crc32(body))
+        mended += data[at : at + 4] + body + struct.pack(">I", zlib.crc32(body))
         at += 12 + length
-    return found + data[at:]
+    return mended + data[at:]

@@ -115,16 +115,14 @@ class _Child:
     def __init__(self, case: Case, run: Run, room: Path, limits: Limits) -> None:
         self.case, self.limits = case, limits
         self.folder = Path(tempfile.mkdtemp(dir=room))
-        self.verdict, self.stderr = (
-            self.folder.with_suffix(".json"),
-            self.folder.with_suffix(".txt"),
-        )
+        self.report = self.folder.with_suffix(".json")
+        self.stderr = self.folder.with_suffix(".txt")
         self.start, self.before, self.stopped = time.monotonic(), 0, ""
         self.status, self.peak = 0, 0
         self.pid = os.fork()
         if self.pid == 0:
             try:
-                _perform(case, run, self.folder, self.verdict, self.stderr, limits)
+                _perform(case, run, self.folder, self.report, self.stderr, limits)
             finally:
                 os._exit(99)  # not reached, unless the harness itself is at fault
 
@@ -156,30 +154,32 @@ class _Child:
 
     def outcome(self) -> Outcome:
         printed = self.stderr.read_text(errors="replace") if self.stderr.exists() else ""
-        found = Outcome(self.case, BROKEN, details=printed)
+        outcome = Outcome(self.case, BROKEN, details=printed)
         if self.stopped:
-            found.reason = self.stopped
+            outcome.reason = self.stopped
         elif os.WIFSIGNALED(self.status):
-            found.reason = f"ended by {signal.Signals(os.WTERMSIG(self.status)).name}"
-        elif not self.verdict.exists():
-            found.reason = f"ended with exit code {os.WEXITSTATUS(self.status)} before its end"
+            outcome.reason = f"ended by {signal.Signals(os.WTERMSIG(self.status)).name}"
+        elif not self.report.exists():
+            outcome.reason = f"ended with exit code {os.WEXITSTATUS(self.status)} before its end"
         else:
-            told = json.loads(self.verdict.read_text())
-            found.verdict, found.reason = told["verdict"], told["reason"]
-            found.details = told["details"] + printed
-            found.raised = {(file, line) for file, line in told["raised"]}
+            told = json.loads(self.report.read_text())
+            outcome.verdict, outcome.reason = told["verdict"], told["reason"]
+            outcome.details = told["details"] + printed
+            outcome.raised = {(file, line) for file, line in told["raised"]}
             self.before = told["before"]
-            if printed and found.verdict != BROKEN:
-                found.verdict = UGLY
-                found.reason = f"printed to stderr: {printed.strip().splitlines()[-1:]}"
-        found.memory = max(self.peak - self.before, 0)
-        if found.memory > self.limits.memory and not self.stopped:
-            found.verdict = BROKEN
-            found.reason = f"took {found.memory >> 20} MB, more than {self.limits.memory >> 20} MB"
+            if printed and outcome.verdict != BROKEN:
+                outcome.verdict = UGLY
+                outcome.reason = f"printed to stderr: {printed.strip().splitlines()[-1:]}"
+        outcome.memory = max(self.peak - self.before, 0)
+        if outcome.memory > self.limits.memory and not self.stopped:
+            outcome.verdict = BROKEN
+            outcome.reason = (
+                f"took {outcome.memory >> 20} MB, more than {self.limits.memory >> 20} MB"
+            )
         shutil.rmtree(self.folder, ignore_errors=True)
-        for file in (self.verdict, self.stderr):
+        for file in (self.report, self.stderr):
             file.unlink(missing_ok=True)
-        return found
+        return outcome
 
 
 def _resident(pid: int) -> int:
@@ -192,7 +192,7 @@ def _resident(pid: int) -> int:
 
 
 def _perform(
-    case: Case, run: Run, folder: Path, verdict: Path, stderr: Path, limits: Limits
+    case: Case, run: Run, folder: Path, report: Path, stderr: Path, limits: Limits
 ) -> None:
     """In the child: the case, and what is to be told about it; never returns."""
     before = _resident(os.getpid())
@@ -214,9 +214,9 @@ def _perform(
             run(case.seed, folder)
         except BaseException as caught:
             error = caught
-    found, reason = judged(error, [str(warning.message) for warning in warned])
+    verdict, reason = judged(error, [str(warning.message) for warning in warned])
     details = ""
-    if found in (UGLY, BROKEN):
+    if verdict in (UGLY, BROKEN):
         details = "".join(traceback.format_exception(error)) if error is not None else ""
         details += "".join(
             warnings.formatwarning(w.message, w.category, w.filename, w.lineno) for w in warned
@@ -224,13 +224,13 @@ def _perform(
     sys.stdout.flush()
     sys.stderr.flush()
     told = {
-        "verdict": found,
+        "verdict": verdict,
         "reason": reason,
         "details": details,
         "raised": sorted(raised),
         "before": before,
     }
-    verdict.write_text(json.dumps(told))
+    report.write_text(json.dumps(told))
     os._exit(0)
 
 
@@ -258,8 +258,8 @@ def _line(text: str) -> str:
 
 def _frames(error: BaseException) -> list[tuple[Path, int]]:
     """Files and lines, the innermost last; without a look at the files, which takes long."""
-    found = traceback.walk_tb(error.__traceback__)
-    return [(Path(frame.f_code.co_filename), line) for frame, line in found]
+    frames = traceback.walk_tb(error.__traceback__)
+    return [(Path(frame.f_code.co_filename), line) for frame, line in frames]
 
 
 def _place(error: BaseException) -> str:
@@ -297,11 +297,11 @@ class _raises:
     """Lines of the package at which something is raised, also if it is caught later."""
 
     def __enter__(self) -> set[Place]:
-        self.found: set[Place] = set()
+        self.places: set[Place] = set()
         self.root = str(SOURCE) + os.sep
         threading.settrace(self._of_frame)
         sys.settrace(self._of_frame)
-        return self.found
+        return self.places
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         sys.settrace(None)
@@ -315,5 +315,5 @@ class _raises:
 
     def _of_event(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "exception":
-            self.found.add((frame.f_code.co_filename.removeprefix(self.root), frame.f_lineno))
+            self.places.add((frame.f_code.co_filename.removeprefix(self.root), frame.f_lineno))
         return self._of_event

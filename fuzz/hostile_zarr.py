@@ -36,17 +36,17 @@ def run(seed: int, folder: Path) -> None:
     stack_axis = 0 if image.ndim == 3 else None
     try:
         if array is not None:
-            found = nlridge.denoise(
+            result = nlridge.denoise(
                 array, sigma, method="fast", workers=1, stack_axis=stack_axis, out=out, tile=64
             )
         else:
-            found = _clean(source, out, sigma, "YX" if stack_axis is None else "TYX")
-        assert np.isfinite(found[:]).all(), "the result is not finite"
+            result = _clean(source, out, sigma, "YX" if stack_axis is None else "TYX")
+        assert np.isfinite(result[:]).all(), "the result is not finite"
         if not damages:
             expected = nlridge.denoise(image, sigma, method="fast", stack_axis=stack_axis)
             if array is None:
                 expected = np.clip(np.rint(expected), 0, 255).astype(np.uint8)
-            assert np.array_equal(found[:], expected), "an intact store gives another result"
+            assert np.array_equal(result[:], expected), "an intact store gives another result"
     except Exception:
         assert not out.exists(), "a run that failed left an output"
         raise
@@ -72,8 +72,8 @@ def _clean(source: Path, out: Path, sigma: float | None, axes: str) -> Any:
     clean_tiled(
         source, out, overwrite=False, axes=axes, sigma=sigma, scheduler=None, progress=False, **given
     )  # fmt: skip
-    found = zarr.open(out, mode="r")
-    return found if isinstance(found, zarr.Array) else found[opened(out).levels[0]]
+    store = zarr.open(out, mode="r")
+    return store if isinstance(store, zarr.Array) else store[opened(out).levels[0]]
 
 
 def _build(rng: np.random.Generator, path: Path) -> Any:
@@ -173,8 +173,8 @@ def _bytes(file: Path) -> bytes:
 
 def _digest(folder: Path) -> str:
     """Of everything in a folder."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
-        found.update(os.fsencode(path.relative_to(folder)))
-        found.update(_bytes(path))
-    return found.hexdigest()
+        digest.update(os.fsencode(path.relative_to(folder)))
+        digest.update(_bytes(path))
+    return digest.hexdigest()

@@ -14,6 +14,7 @@ import pytest
 from groups import without_kernels
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from images import texture
 
 import nlridge
 from nlridge import Recipe, Step, denoise, recipe
@@ -27,13 +28,6 @@ FAMILIES = {
     "bayes": (Bayes(), oracle.nl_bayes),
     "bm3d": (BM3D(), oracle.bm3d),
 }
-
-
-def texture(height, width, seed=0, sigma=10.0):
-    """Waves with noise: a small image in which patches repeat."""
-    y, x = np.mgrid[:height, :width]
-    clean = 100 + 50 * np.sin(x / 3) * np.cos(y / 4)
-    return clean + np.random.default_rng(seed).normal(0, sigma, clean.shape)
 
 
 def as_tuple(step):
@@ -286,7 +280,7 @@ for method in (*nlridge.method_names(), *odd):
     assert np.isfinite(image).all()
     print(hashlib.sha256(image.tobytes()).hexdigest())
 """
-    found = {
+    digests = {
         subprocess.run(
             [sys.executable, "-c", program],
             env={**os.environ, "MALLOC_PERTURB_": byte},
@@ -295,4 +289,4 @@ for method in (*nlridge.method_names(), *odd):
         ).stdout
         for byte in ("0", "1", "128", "255")
     }
-    assert len(found) == 1
+    assert len(digests) == 1

@@ -104,8 +104,8 @@ def test_the_noise_of_a_sample_is_near_that_of_the_whole():
     pixels, missing = sampled(Frame(image, "YX"))
     assert pixels.shape == (1, 2072, 2072)
     assert np.count_nonzero(~missing) == 16 * 512**2
-    found = nlridge.estimate_sigma(pixels[0], mask=missing[0])
-    assert found == pytest.approx(20, rel=0.02)
+    sigma = nlridge.estimate_sigma(pixels[0], mask=missing[0])
+    assert sigma == pytest.approx(20, rel=0.02)
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -161,9 +161,9 @@ def test_files_on_the_command_line(tmp_path, suffix, capsys):
     line = json.loads(capsys.readouterr().out)
     assert line["status"] == "done"
     target = tmp_path / f"in_denoised.{suffix}"
-    found = np.load(target) if suffix == "npy" else tifffile.imread(target)
-    assert found.dtype == np.uint16
-    assert np.array_equal(found, np.rint(nlridge.denoise(image, method="fast")))
+    result = np.load(target) if suffix == "npy" else tifffile.imread(target)
+    assert result.dtype == np.uint16
+    assert np.array_equal(result, np.rint(nlridge.denoise(image, method="fast")))
     assert main(["denoise", str(source), "--tile", "64"]) == 1
     assert "in_denoised" in capsys.readouterr().err
     assert main(["denoise", str(source), "--tile", "64", "--skip-existing"]) == 0
@@ -178,9 +178,9 @@ def test_a_tiff_file_in_colour(tmp_path):
     assert main(["denoise", str(tmp_path / "in.tif"), "-o", str(tmp_path / "out.tif"), *given]) == 0
     with tifffile.TiffFile(tmp_path / "out.tif") as file:
         assert file.pages.first.photometric == tifffile.PHOTOMETRIC.RGB
-        found = file.asarray()
+        result = file.asarray()
     clean = nlridge.denoise(image, 20, method="fast", channel_axis=-1)
-    assert np.array_equal(found, np.clip(np.rint(clean), 0, 255))
+    assert np.array_equal(result, np.clip(np.rint(clean), 0, 255))
 
 
 @pytest.mark.parametrize(
@@ -249,9 +249,9 @@ def test_nothing_that_is_not_a_result_is_replaced(tmp_path, capsys):
     for target in ("g.zarr", "g.zarr/in.zarr", "g.zarr/in.zarr/out.zarr", "other.npy"):
         given = [str(tmp_path / "g.zarr" / "in.zarr"), "-o", str(tmp_path / target), "--overwrite"]
         assert main(["denoise", *given, "--sigma", "20", "--json"]) == 1
-        found = capsys.readouterr()
-        assert "expected another" in found.err
-        assert json.loads(found.out)["status"] == "failed"
+        said = capsys.readouterr()
+        assert "expected another" in said.err
+        assert json.loads(said.out)["status"] == "failed"
     assert np.array_equal(zarr.open_array(tmp_path / "g.zarr" / "in.zarr", mode="r")[:], image)
     assert (tmp_path / "other.npy" / "letter.txt").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["g.zarr", "other.npy"]
@@ -431,11 +431,11 @@ def test_stores_that_claim_more_than_they_hold(tmp_path, monkeypatch):
 def test_a_result_may_be_empty(tmp_path, monkeypatch):
     """Chunks of zeros are not stored: what holds of an input from elsewhere does not hold of a result."""
     monkeypatch.setattr(limits, "_MAY_BE_EMPTY", 100)
-    found = nlridge.denoise(np.zeros((90, 80), np.float32), **GIVEN, out=tmp_path / "out.zarr", tile=64)  # fmt: skip
-    assert not found[:].any()
+    result = nlridge.denoise(np.zeros((90, 80), np.float32), **GIVEN, out=tmp_path / "out.zarr", tile=64)  # fmt: skip
+    assert not result[:].any()
     monkeypatch.setattr(limits, "_PIXELS_A_BYTE", 1e-9)
     with pytest.raises(ValueError, match="bytes are stored; expected at least one byte"):
-        nlridge.denoise(found, **GIVEN, out=tmp_path / "again.zarr", tile=64)
+        nlridge.denoise(result, **GIVEN, out=tmp_path / "again.zarr", tile=64)
 
 
 def test_a_store_that_is_mostly_empty_is_cleaned(tmp_path):
@@ -443,17 +443,17 @@ def test_a_store_that_is_mostly_empty_is_cleaned(tmp_path):
     image[100:164, 64:128] = noisy(64, 64)
     source = zarr.create_array(str(tmp_path / "in.zarr"), data=image, chunks=(64, 64), config={"write_empty_chunks": False})  # fmt: skip
     assert 0 < sum(path.is_file() for path in (tmp_path / "in.zarr" / "c").rglob("*")) < 9
-    found = nlridge.denoise(source, **GIVEN, method="fast", out=tmp_path / "out.zarr", tile=64)
-    assert np.array_equal(found[:], nlridge.denoise(image, **GIVEN, method="fast"))
+    result = nlridge.denoise(source, **GIVEN, method="fast", out=tmp_path / "out.zarr", tile=64)
+    assert np.array_equal(result[:], nlridge.denoise(image, **GIVEN, method="fast"))
 
 
 def test_the_noise_of_zarr(tmp_path, capsys):
     image = noisy(300, 200, 3)
     zarr.create_array(str(tmp_path / "in.zarr"), data=image, chunks=(1, 64, 64))
     assert main(["noise", str(tmp_path / "in.zarr"), "--stack-axis", "0", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["frame"], found["frames"]) == (2, 3)
-    assert found["noise"]["sigma"] == pytest.approx(nlridge.estimate_noise(image[1]).sigma)
+    line = json.loads(capsys.readouterr().out)
+    assert (line["frame"], line["frames"]) == (2, 3)
+    assert line["noise"]["sigma"] == pytest.approx(nlridge.estimate_noise(image[1]).sigma)
 
 
 def test_zarr_is_compared_in_parts(tmp_path, capsys, monkeypatch):
@@ -586,8 +586,8 @@ def test_a_frame_that_has_changed_is_done_again(tmp_path):
     with pytest.raises(Stopped):
         nlridge.denoise(images, **given, progress=stop)
     images[1] += 10
-    found = nlridge.denoise(images, **given)
-    assert np.array_equal(found, nlridge.denoise(images, **GIVEN, method="fast", stack_axis=0))
+    result = nlridge.denoise(images, **given)
+    assert np.array_equal(result, nlridge.denoise(images, **GIVEN, method="fast", stack_axis=0))
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
@@ -669,17 +669,17 @@ def test_bits_do_not_depend_on_what_was_loaded_first():
         "import sys, hashlib, numpy as np, nlridge\n"
         "image = np.random.default_rng(0).normal(100, 20, (60, 60))\n"
         "for method in sys.argv[1:]:\n"
-        "    found = nlridge.denoise(image, 20, method=method, data_range=255)\n"
-        "print(hashlib.sha256(found.tobytes()).hexdigest())"
+        "    clean = nlridge.denoise(image, 20, method=method, data_range=255)\n"
+        "print(hashlib.sha256(clean.tobytes()).hexdigest())"
     )
     runs = [["nl-ridge"], ["nl-bayes", "nl-ridge"]]
-    found = {
+    digests = {
         subprocess.run(
             [sys.executable, "-c", program, *run], check=True, capture_output=True
         ).stdout
         for run in runs
     }
-    assert len(found) == 1
+    assert len(digests) == 1
 
 
 def test_nothing_of_it_is_imported_at_first():

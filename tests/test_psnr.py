@@ -41,12 +41,12 @@ def psnr(estimate, truth):
 
 @pytest.mark.parametrize(("sigma", "method"), MEASURED)
 def test_psnr(sigma, method):
-    found = []
+    measured = []
     for seed, name in enumerate(("camera", "brick", "coins")):
         truth = getattr(data, name)()[40:296, 40:296].astype(np.float64)
         noisy = truth + np.random.default_rng(seed).normal(0, sigma, truth.shape)
-        found.append(psnr(nlridge.denoise(noisy, sigma, method=method, data_range=255), truth))
-    np.testing.assert_allclose(found, MEASURED[sigma, method], atol=0.03)
+        measured.append(psnr(nlridge.denoise(noisy, sigma, method=method, data_range=255), truth))
+    np.testing.assert_allclose(measured, MEASURED[sigma, method], atol=0.03)
 
 
 @pytest.mark.parametrize("pedestal", [0, 1000, 30000])
