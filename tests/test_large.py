@@ -7,10 +7,12 @@ import subprocess
 import sys
 import threading
 import tracemalloc
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
+from groups import Custom
 
 import nlridge
 from nlridge import progress
@@ -457,7 +459,7 @@ def test_the_noise_of_zarr(tmp_path, capsys):
 
 
 def test_zarr_is_compared_in_parts(tmp_path, capsys, monkeypatch):
-    from nlridge import metrics
+    from nlridge.cli import metrics
 
     monkeypatch.setattr(metrics, "_PIXELS", 100 * 200)
     a, b = noisy(300, 200, 2), noisy(300, 200, 2, seed=1)
@@ -574,6 +576,107 @@ def test_other_settings_start_anew(tmp_path):
         nlridge.denoise(image, **GIVEN, out=out, tile=64, progress=stop)
     other = nlridge.denoise(image, 30, data_range=255, out=out, tile=64)
     assert np.array_equal(other[:], nlridge.denoise(image, 30, data_range=255))
+
+
+def is_resumed(before, after, folder, between=lambda: None):
+    """Whether a run with one recipe, which was stopped, is resumed with another; the result is right in any case."""
+    image = noisy(157, 140)
+    given = {**GIVEN, "out": folder / "out.npy", "tile": 64}
+    with pytest.raises(Stopped):
+        nlridge.denoise(image, **given, method=before, progress=stops_at(6))
+    between()
+    counts = []
+    result = nlridge.denoise(
+        image, **given, method=after, progress=lambda done, total: counts.append(done)
+    )
+    assert np.array_equal(result, nlridge.denoise(image, **GIVEN, method=after))
+    return counts != list(range(1, counts[-1] + 1))  # what was done before is counted at once
+
+
+STEPS = nlridge.Step(6, 16, 5, 15), nlridge.Step(6, 16, 5, 15)
+
+
+def test_a_run_is_resumed_with_an_equal_family(tmp_path):
+    before, after = (nlridge.Recipe(nlridge.families.Ridge(0.1, 1.0), *STEPS) for _ in range(2))
+    assert before is not after
+    assert is_resumed(before, after, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        nlridge.families.Ridge(0.2, 1.0),
+        nlridge.families.Ridge(0.1, 2.0),
+        nlridge.families.TwoSided(0.1, 1.0),
+        nlridge.families.BM3D(),
+    ],
+    ids=repr,
+)
+def test_a_run_is_not_resumed_with_another_family_or_other_options(family, tmp_path):
+    before = nlridge.Recipe(nlridge.families.Ridge(0.1, 1.0), *STEPS)
+    assert not is_resumed(before, replace(before, family=family), tmp_path)
+
+
+FACTOR = 0.5
+
+
+def weights_of(Y):
+    return np.ones(Y.shape)[..., 0, :]
+
+
+def with_factor(factor):
+    return lambda Y, X, noise: (factor * Y, weights_of(Y))
+
+
+def with_half_by_default(Y, X, noise, factor=0.5):
+    return factor * Y, weights_of(Y)
+
+
+def with_most_by_default(Y, X, noise, factor=0.9):
+    return factor * Y, weights_of(Y)
+
+
+def with_global(Y, X, noise):
+    return FACTOR * Y, weights_of(Y)
+
+
+@dataclass
+class Multiply:
+    factor: float
+
+    def __call__(self, Y, X, noise):
+        return self.factor * Y, weights_of(Y)
+
+
+FORMULAS = {
+    "constant": (
+        lambda Y, X, noise: (0.5 * Y, weights_of(Y)),
+        lambda Y, X, noise: (0.9 * Y, weights_of(Y)),
+    ),
+    "closure": (with_factor(0.5), with_factor(0.9)),
+    "default": (with_half_by_default, with_most_by_default),
+    "callable object": (Multiply(0.5), Multiply(0.9)),
+    "global": (with_global, with_global),
+}
+
+
+@pytest.mark.parametrize("difference", FORMULAS)
+def test_a_run_with_a_formula_from_outside_is_never_resumed(difference, tmp_path, monkeypatch):
+    """Nothing shows whether code from outside the package is what it was: here it never is."""
+    before, after = (
+        nlridge.Recipe(Custom(nlridge.Estimator(formula)), STEPS[0])
+        for formula in FORMULAS[difference]
+    )
+    change = partial(monkeypatch.setitem, globals(), "FACTOR", 0.9)
+    assert not is_resumed(before, after, tmp_path, between=change)
+
+
+def test_a_run_with_a_transform_from_outside_is_never_resumed(tmp_path):
+    def rotated(size):
+        return nlridge.families.bm3d.dct(size)[:, ::-1]
+
+    recipe = nlridge.Recipe(nlridge.families.BM3D(patch_transform=rotated), *STEPS)
+    assert not is_resumed(recipe, recipe, tmp_path)
 
 
 def test_a_frame_that_has_changed_is_done_again(tmp_path):
