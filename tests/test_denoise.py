@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from groups import Custom
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from skimage import data
@@ -153,7 +154,7 @@ def test_bad_sigma(sigma, error, message):
         ({"strength": -1}, ValueError, "strength is -1; expected a positive number"),
         ({"strength": 10**400}, ValueError, r"strength is 10{75} \.\.\.; expected a positive number between"),
         ({"strength": 10**5000}, ValueError, "strength is of type int; expected a positive number between"),
-        ({"tile": 10**5000 * -1}, ValueError, "tile is of type int; expected at least 64"),
+        ({"out": "a.npy", "tile": 10**5000 * -1}, ValueError, "tile is of type int; expected at least 64"),
         ({"strength": 1e25}, ValueError, r"strength is 1e\+25; expected a number from 0.01 to 100"),
         ({"mask": [[True], [True, False]]}, TypeError, "mask has dtype object; expected bool"),
         ({"noise": nlridge.GaussianNoise(3)}, ValueError, "sigma is given and noise is .*; expected one of them at most"),
@@ -240,10 +241,10 @@ class LevelOnly:
 
 @dataclass
 class Unheard(LevelOnly):
-    """A noise model of somebody's own."""
+    """A whole noise model, with a level that may be anything."""
 
-    stabilise = restore = variance = None
     black_level = 0.0
+    stabilise = restore = variance = staticmethod(lambda image, *_: image)
 
 
 @pytest.mark.parametrize(
@@ -522,7 +523,7 @@ def test_a_stack_is_never_taken_for_granted():
 
 def own_recipe(formula):
     estimator = nlridge.Estimator(formula)
-    return nlridge.Recipe(nlridge.Family("own", estimator), Step(4, 4, window=9))
+    return nlridge.Recipe(Custom(estimator), Step(4, 4, window=9))
 
 
 @pytest.mark.parametrize(

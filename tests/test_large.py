@@ -195,7 +195,7 @@ def test_a_tiff_file_in_colour(tmp_path):
         ({"out": "a.npy", "sigma": np.ones((40, 50))}, ValueError, r"sigma has shape \(40, 50\); expected a number"),
         ({"out": "a.npy", "client": "tcp://1"}, ValueError, r"out is a.npy; expected a name that ends in .zarr, which"),
         ({"out": "a.zarr", "client": "tcp://1"}, TypeError, "image is in the memory of this process"),
-        ({"client": "tcp://1"}, ValueError, "client is 'tcp://1'; expected out"),
+        ({"client": "tcp://1"}, ValueError, "client is 'tcp://1'; expected None without out"),
         ({"out": 5}, TypeError, "out is 5; expected a path"),
     ],
 )  # fmt: skip
@@ -829,7 +829,7 @@ def test_dask_arrays_of_floats_are_computed_later():
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
-        (lambda x: x, {"client": "tcp://1"}, "client is given; expected None for a Dask array"),
+        (lambda x: x, {"client": "tcp://1"}, "client is 'tcp://1'; expected None for a Dask array"),
         (lambda x: x, {"tile": 3}, "tile is 3; expected at least 64"),
         (lambda x: x[x[:, 0] > 0], {}, "expected known sizes"),
     ],
