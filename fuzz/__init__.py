@@ -1,13 +1,17 @@
-"""Seeded cases that try to break the package: `python -m fuzz`.
+"""Seeded cases that try to break the package: ``python -m fuzz``.
 
-A generator is a module of this package with a function `run(seed, folder)`, which builds a case from
-`np.random.default_rng(seed)` alone and performs it; it may leave files in the folder.  What it raises is judged by
-`fuzz.harness`: a generator asserts what must hold, and lets the errors of the package through.  If it has a function
-`warm_up()`, that is called before the first case, and must start no threads.
+A generator is a module with a function ``run(seed, folder)``. It builds a case from ``np.random.default_rng(seed)``
+alone, runs it, asserts what must hold of the result, and lets the errors of the package through; it may leave files
+in the folder. `fuzz.harness` runs each case in a process of its own and judges how it ended. A function ``warm_up()``,
+if there is one, is called once before the first case, and must not start threads.
+
+`fuzz.api` calls the public functions with arguments of all kinds, `fuzz.damaged_files` and `fuzz.hostile_zarr` read
+files that are damaged. `fuzz.faults` is a program of its own: it kills a run, or fills the disk, at every operation
+on files.
 """
 
 import os
 
-# Libraries read this when they are imported.  A process that has started threads cannot be forked safely.
+# Libraries read these when they are imported. A process that has started threads cannot be forked safely.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"

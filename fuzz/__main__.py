@@ -1,4 +1,4 @@
-"""Try to break the package: seeded cases, each in a child process, until the time or the cases are used up."""
+"""Try to break the package: run seeded cases, each in a child process, until the time is up."""
 
 import argparse
 import contextlib
@@ -6,7 +6,7 @@ import pkgutil
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from itertools import count, islice
 from types import ModuleType
@@ -14,38 +14,28 @@ from types import ModuleType
 import fuzz
 import nlridge
 
-from .harness import (
-    BROKEN,
-    CLASSES,
-    UGLY,
-    Case,
-    Limits,
-    Outcome,
-    Place,
-    outcomes,
-    raise_statements,
-)
+from .harness import VERDICTS, Case, Limits, Outcome, Place, outcomes, raise_statements
 
-_SHOWN = 5  # commands for each reason
+_SHOWN = 5  # commands that repeat a case, for each reason
 
 
 def generators() -> dict[str, ModuleType]:
-    """The modules of this package that make cases, by name."""
-    names = [found.name for found in pkgutil.iter_modules(fuzz.__path__)]
+    """The generators, by name."""
+    names = [module.name for module in pkgutil.iter_modules(fuzz.__path__)]
     modules = {name: import_module(f"fuzz.{name}") for name in names if not name.startswith("_")}
     return {name: module for name, module in modules.items() if hasattr(module, "run")}
 
 
 def import_everything() -> None:
-    """All modules of the package, as far as what they need is installed: children have them without a wait."""
-    for found in pkgutil.walk_packages(nlridge.__path__, "nlridge."):
-        if not found.name.endswith("__main__"):
+    """Import all modules of the package whose requirements are installed, so that children need not."""
+    for module in pkgutil.walk_packages(nlridge.__path__, "nlridge."):
+        if not module.name.endswith("__main__"):
             with contextlib.suppress(ImportError):
-                import_module(found.name)
+                import_module(module.name)
 
 
 def cases(kinds: list[str], seed: int) -> Iterator[Case]:
-    """Cases without end, of all kinds in turn."""
+    """Endless cases, of all kinds in turn."""
     for number in count(seed):
         for kind in kinds:
             yield Case(kind, number)
@@ -53,78 +43,96 @@ def cases(kinds: list[str], seed: int) -> Iterator[Case]:
 
 def main(arguments: list[str] | None = None) -> int:
     modules = generators()
-    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60.0, help="when to stop (default: 60)")
-    parser.add_argument("--cases", type=int, help="how many cases, however long they take")
-    parser.add_argument("--seed", type=int, default=0, help="of the first case of each kind")
-    parser.add_argument("--only", choices=modules, help="cases of one kind")
-    parser.add_argument("--workers", type=int, default=2, help="cases at a time (default: 2)")
-    parser.add_argument("--memory", type=int, default=1024, help="limit of a case in MB")
-    parser.add_argument("--again", nargs=2, metavar=("KIND", "SEED"), help="one case, in detail")
+    parser = _parser(modules)
     chosen = parser.parse_args(arguments)
-    if chosen.again and chosen.again[0] not in modules:
-        parser.error(f"--again: KIND is {chosen.again[0]!r}; expected one of {', '.join(modules)}")
-    if chosen.only or chosen.again:
-        kind = chosen.again[0] if chosen.again else chosen.only
-        modules = {kind: modules[kind]}
+    only = chosen.again[0] if chosen.again else chosen.only
+    if only is not None and only not in modules:
+        parser.error(f"--again: KIND is {only!r}; expected one of {', '.join(modules)}")
+    if only is not None:
+        modules = {only: modules[only]}
     import_everything()
     for module in modules.values():
         if hasattr(module, "warm_up"):
             module.warm_up()
-    limits = Limits(memory=chosen.memory << 20)
     runs = {name: module.run for name, module in modules.items()}
+    limits = Limits(memory=chosen.memory << 20)
     if chosen.again:
-        (found,) = outcomes([Case(kind, int(chosen.again[1]))], runs, limits)
-        print(f"{found.verdict}: {found.reason}\n{found.details}".rstrip())
-        print(f"memory: {found.memory >> 20} MB")
-        return int(found.verdict in (UGLY, BROKEN))
+        (outcome,) = outcomes([Case(only, int(chosen.again[1]))], runs, limits)
+        print(f"{outcome.verdict}: {outcome.reason}\n{outcome.details}".rstrip())
+        print(f"memory: {outcome.memory >> 20} MB")
+        return int(outcome.is_bad)
     todo = cases(list(runs), chosen.seed)
     until = time.monotonic() + chosen.seconds
     if chosen.cases is not None:
         todo, until = islice(todo, chosen.cases), float("inf")
     summary = Summary()
-    for found in outcomes(todo, runs, limits, chosen.workers, until):
-        summary.add(found)
-    summary.tell()
+    for outcome in outcomes(todo, runs, limits, chosen.workers, until):
+        summary.add(outcome)
+    summary.print()
     return int(bool(summary.bad))
 
 
+def _parser(kinds: Iterable[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
+    add = parser.add_argument
+    add("--seconds", type=float, default=60.0, help="stop after this time (default: 60)")
+    add("--cases", type=int, help="run this number of cases instead, however long they take")
+    add("--seed", type=int, default=0, help="seed of the first case of each kind (default: 0)")
+    add("--only", choices=kinds, help="run cases of this kind only")
+    add("--workers", type=int, default=2, help="cases to run at the same time (default: 2)")
+    add("--memory", type=int, default=1024, help="memory a case may take, in MB (default: 1024)")
+    add("--again", nargs=2, metavar=("KIND", "SEED"), help="run one case again, with all details")
+    return parser
+
+
 class Summary:
-    """What became of all cases."""
+    """Counts how cases ended, and prints what went wrong."""
 
     def __init__(self) -> None:
-        self.start = self.told = time.monotonic()
-        self.counts: Counter[str] = Counter()
+        self.start = self.last_printed = time.monotonic()
+        self.verdicts: Counter[str] = Counter()
         self.kinds: Counter[str] = Counter()
         self.bad: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+        """By verdict and reason."""
         self.raised: set[Place] = set()
-        self.worst: Outcome | None = None
+        self.largest: Outcome | None = None
 
-    def add(self, found: Outcome) -> None:
-        self.counts[found.verdict] += 1
-        self.kinds[found.case.kind] += 1
-        self.raised |= found.raised
-        if self.worst is None or found.memory > self.worst.memory:
-            self.worst = found
-        if found.verdict in (UGLY, BROKEN):
-            self.bad[found.verdict, found.reason].append(found)
-            if len(self.bad[found.verdict, found.reason]) == 1:
-                print(f"{found.verdict}: {found.reason}\n    {found.case.command}", flush=True)
-        if time.monotonic() - self.told > 10:
-            self.told = time.monotonic()
+    def add(self, outcome: Outcome) -> None:
+        """Count a case; what is wrong is printed at once, the first time that it happens."""
+        self.verdicts[outcome.verdict] += 1
+        self.kinds[outcome.case.kind] += 1
+        self.raised |= outcome.raised
+        if self.largest is None or outcome.memory > self.largest.memory:
+            self.largest = outcome
+        if outcome.is_bad:
+            alike = self.bad[outcome.verdict, outcome.reason]
+            alike.append(outcome)
+            if len(alike) == 1:
+                print(f"{outcome.verdict}: {outcome.reason}", flush=True)
+                print(f"    {outcome.case.command}", flush=True)
+        if time.monotonic() - self.last_printed > 10:
+            self.last_printed = time.monotonic()
             print(self._counts(), flush=True)
+
+    def print(self) -> None:
+        print()
+        for (verdict, reason), alike in sorted(self.bad.items()):
+            print(f"{verdict}, {len(alike)} times: {reason}")
+            for outcome in alike[:_SHOWN]:
+                print(f"    {outcome.case.command}")
+        self._print_raise_statements()
+        print(", ".join(f"{number} of {kind}" for kind, number in sorted(self.kinds.items())))
+        if self.largest is not None:
+            print(f"most memory: {self.largest.memory >> 20} MB ({self.largest.case.command})")
+        print(self._counts())
 
     def _counts(self) -> str:
         seconds = time.monotonic() - self.start
-        words = ", ".join(f"{self.counts[name]} {name}" for name in CLASSES)
-        return f"{sum(self.counts.values())} cases in {seconds:.0f} s: {words}"
+        words = ", ".join(f"{self.verdicts[verdict]} {verdict}" for verdict in VERDICTS)
+        return f"{self.verdicts.total()} cases in {seconds:.0f} s: {words}"
 
-    def tell(self) -> None:
-        print()
-        for (verdict, reason), some in sorted(self.bad.items()):
-            print(f"{verdict}, {len(some)} times: {reason}")
-            for found in some[:_SHOWN]:
-                print(f"    {found.case.command}")
+    def _print_raise_statements(self) -> None:
+        """How many errors of the package were seen, and where those are that were not."""
         statements = raise_statements()
         unreached = [lines for lines in statements if not lines & self.raised]
         print(f"{len(statements) - len(unreached)} of {len(statements)} raise statements reached")
@@ -134,10 +142,6 @@ class Summary:
             by_file[file].append(line)
         for file, numbers in sorted(by_file.items()):
             print(f"    not in {file}: {', '.join(map(str, sorted(numbers)))}")
-        print(", ".join(f"{number} of {kind}" for kind, number in sorted(self.kinds.items())))
-        if self.worst is not None:
-            print(f"most memory: {self.worst.memory >> 20} MB ({self.worst.case.command})")
-        print(self._counts())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Image files of every format, damaged: each is read, or refused in one sentence."""
+"""Damaged image files of every format: each is read, or refused in one sentence."""
 
 import io
 import re
@@ -19,12 +19,12 @@ from nlridge.files import Layer, Picture, read, suffixes, write
 
 Random = np.random.Generator
 
-_LARGEST = 20_000  # numbers that are denoised
+_LARGEST = 20_000  # larger images are read and written, but not denoised
 _EXTREMES = (0, 1, 2, 3, 5, 255, 256, 4096, 65535, 2**20, 2**31 - 1, 2**31, 2**32 - 1)
 
 
 def warm_up() -> None:
-    """The kernels, for gray images and colours, in both types."""
+    """Compile the kernels for gray images and colours, in both types."""
     image = np.random.default_rng(0).normal(100, 10, (16, 16, 3))
     for dtype in (np.float32, np.float64):
         for pixels, axes in ((image[..., 0], "YX"), (image, "YXC")):
@@ -33,13 +33,13 @@ def warm_up() -> None:
 
 
 def run(seed: int, folder: Path) -> None:
-    """Make a file, damage it, read it, and if it can be read, clean it and write it in some format."""
+    """Make a file, damage it and read it; if it can be read, clean it and write it in some format."""
     rng = np.random.default_rng(seed)
     suffix, data = _valid(rng)
     for _ in range(rng.integers(1, 4)):
         data = _DAMAGES[rng.integers(len(_DAMAGES))](rng, data)
     if suffix == ".png" and rng.random() < 0.7:
-        data = _with_checksums(data)  # or nothing else would ever be looked at
+        data = _with_checksums(data)  # or it would be refused before anything else is read
     source = folder / f"damaged{suffix}"
     source.write_bytes(data)
     target = folder / f"cleaned{suffix if rng.random() < 0.5 else rng.choice(suffixes())}"
@@ -47,11 +47,9 @@ def run(seed: int, folder: Path) -> None:
     try:
         _clean(source, target, axes)
     finally:
-        if source.read_bytes() != data:
-            raise AssertionError("the input was written to")
-        left = {file.name for file in folder.iterdir()} - {source.name, target.name}
-        if left:
-            raise AssertionError(f"files are left over: {sorted(left)}")
+        assert source.read_bytes() == data, "the input was written to"
+        others = {file.name for file in folder.iterdir()} - {source.name, target.name}
+        assert not others, f"files are left over: {sorted(others)}"
 
 
 def _clean(source: Path, target: Path, axes: str | None) -> None:
@@ -60,36 +58,34 @@ def _clean(source: Path, target: Path, axes: str | None) -> None:
     if sum(layer.pixels.size for layer in before.layers) <= _LARGEST:
         after, _ = clean_picture(before, "auto", lambda share: None, method="fast", workers=1)
     for old, new in zip(before.layers, after.layers, strict=True):
-        if new.pixels.shape != old.pixels.shape or new.pixels.dtype != old.pixels.dtype:
-            raise AssertionError(f"{old.pixels.shape} {old.pixels.dtype} became {new.pixels.shape} {new.pixels.dtype}")  # fmt: skip
-        if np.isfinite(old.pixels).all() and not np.isfinite(new.pixels).all():
-            raise AssertionError("the result of finite pixels is not finite")
+        assert new.pixels.shape == old.pixels.shape, f"the shape became {new.pixels.shape}"
+        assert new.pixels.dtype == old.pixels.dtype, f"the type became {new.pixels.dtype}"
+        if np.isfinite(old.pixels).all():
+            assert np.isfinite(new.pixels).all(), "the result of finite pixels is not finite"
     try:
         write(target, after)
     except BaseException:
-        if target.exists():
-            raise AssertionError("there is an output though writing failed") from None
+        assert not target.exists(), "there is an output though writing failed"
         raise
     _expect_readable(target, after)
 
 
 def _expect_readable(target: Path, written: Picture) -> None:
-    """An output holds as many pixels as were written."""
+    """The output can be read, and holds as many pixels as were written."""
     axes = "YXC" if written.alpha is not None else written.layers[0].axes
     plain = target.suffix in (".npy", ".fits", ".fit", ".fts")
     try:
-        found = read(target, axes if plain and len(axes) > 2 else None)
+        again = read(target, axes if plain and len(axes) > 2 else None)
     except ValueError as error:
         raise AssertionError(f"the output cannot be read: {error}") from error
-    sizes = [sum(layer.pixels.size for layer in picture.layers) for picture in (written, found)]
+    sizes = [sum(layer.pixels.size for layer in picture.layers) for picture in (written, again)]
     if written.alpha is not None and plain:
         sizes[0] += written.alpha.size
     coloured = target.suffix in (".webp", ".bmp") and sizes[1] == 3 * sizes[0]  # what was gray
-    if sizes[0] != sizes[1] and not coloured:
-        raise AssertionError(f"{sizes[0]} numbers were written, and {sizes[1]} are there")
+    assert sizes[0] == sizes[1] or coloured, f"{sizes[0]} numbers were written, {sizes[1]} read"
 
 
-# Files as they should be.
+# Intact files.
 
 
 def _valid(rng: Random) -> tuple[str, bytes]:
@@ -108,7 +104,7 @@ def _sides(rng: Random) -> tuple[int, int]:
 
 
 def _png(rng: Random) -> tuple[str, bytes]:
-    if rng.random() < 0.3:  # palettes, shades of less than 8 bits, interlaced or not
+    if rng.random() < 0.3:  # palettes
         image = Image.fromarray(_pixels(rng, np.uint8, *_sides(rng), 3)).quantize(16)
         return ".png", _by_pillow(image, "PNG", bits=int(rng.choice([4, 8])))
     channels = rng.choice([0, 2, 3, 4])
@@ -133,9 +129,9 @@ def _bmp(rng: Random) -> tuple[str, bytes]:
 
 
 def _exif() -> bytes:
-    found = Image.Exif()
-    found[0x0112] = 6
-    return found.tobytes()
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    return exif.tobytes()
 
 
 def _by_pillow(image: Image.Image, kind: str, **options: Any) -> bytes:
@@ -204,11 +200,11 @@ def _fits(rng: Random) -> tuple[str, bytes]:
     return ".fits", data.getvalue()
 
 
-# What happens to them.
+# Damage.
 
 
 def _place(rng: Random, data: bytes) -> int:
-    """More often in the header, where more depends on it."""
+    """A position, more often in the header, on which more depends."""
     most = len(data) if rng.random() < 0.5 else min(len(data), 300)
     return int(rng.integers(most)) if most else 0
 
@@ -222,11 +218,11 @@ def _cut_end(rng: Random, data: bytes) -> bytes:
 
 
 def _flip(rng: Random, data: bytes) -> bytes:
-    found = bytearray(data)
+    flipped = bytearray(data)
     for _ in range(rng.integers(1, 5)):
-        if found:
-            found[_place(rng, data)] ^= 1 << int(rng.integers(8))
-    return bytes(found)
+        if flipped:
+            flipped[_place(rng, data)] ^= 1 << int(rng.integers(8))
+    return bytes(flipped)
 
 
 def _overwrite(rng: Random, data: bytes) -> bytes:
@@ -267,20 +263,20 @@ def _set_number(rng: Random, data: bytes) -> bytes:
     return data[:at] + struct.pack(form, value) + data[at + length :]
 
 
-def _set_words(rng: Random, data: bytes) -> bytes:
-    """A number that is written in words: sizes in FITS and NPY, counts in OME-XML and ImageJ."""
+def _set_text(rng: Random, data: bytes) -> bytes:
+    """Another number in a text: a size in FITS or NPY, a count in OME-XML or ImageJ."""
     numbers = list(re.finditer(rb"-?\d+", data[:100_000]))
     if not numbers:
         return data
-    found = numbers[rng.integers(len(numbers))]
+    number = numbers[rng.integers(len(numbers))]
     value = str(int(rng.choice([-5, 0, 1, 2, 99, 10**6, 10**10, 10**19]))).encode() if rng.random() < 0.9 else b"x"  # fmt: skip
-    if rng.random() < 0.7 and len(value) <= len(found[0]):
-        value = value.rjust(len(found[0]))
-    return data[: found.start()] + value + data[found.end() :]
+    if rng.random() < 0.7 and len(value) <= len(number[0]):
+        value = value.rjust(len(number[0]))
+    return data[: number.start()] + value + data[number.end() :]
 
 
 def _set_tag(rng: Random, data: bytes) -> bytes:
-    """Another type, count or value of a tag of a TIFF file."""
+    """Another code, type, count or value of a tag of a TIFF file."""
     if data[:4] not in (b"II*\0", b"MM\0*"):
         return _set_number(rng, data)
     order = "<" if data[:2] == b"II" else ">"
@@ -300,19 +296,19 @@ def _empty(rng: Random, data: bytes) -> bytes:
 
 
 _DAMAGES: list[Callable[[Random, bytes], bytes]] = [
-    _cut, _cut_end, _flip, _flip, _overwrite, _repeat, _remove, _swap, _splice, _append, _set_number, _set_words,
-    _set_words, _set_tag, _set_tag,
+    _cut, _cut_end, _flip, _flip, _overwrite, _repeat, _remove, _swap, _splice, _append, _set_number, _set_text,
+    _set_text, _set_tag, _set_tag,
 ] * 4 + [_empty]  # fmt: skip
 
 
 def _with_checksums(data: bytes) -> bytes:
-    """A PNG file with the checksums of what it holds, as far as it can be followed."""
-    at, found = 8, data[:8]
+    """A PNG file with the right checksums, as far as its chunks can be followed."""
+    at, mended = 8, data[:8]
     while at + 12 <= len(data):
         (length,) = struct.unpack(">I", data[at : at + 4])
         body = data[at + 4 : at + 8 + length]
         if len(body) < 4 + length:
             break
-        found += data[at : at + 4] + body + struct.pack(">I", zlib.crc32(body))
+        mended += data[at : at + 4] + body + struct.pack(">I", zlib.crc32(body))
         at += 12 + length
-    return found + data[at:]
+    return mended + data[at:]

@@ -1,10 +1,10 @@
-"""Faults at every write, rename, sync and removal: the process is killed there, or the disk is full there.
+"""Kill a run, or fill the disk, at every write, rename, sync and removal.
 
     python -m fuzz.faults [--every N] [--only NAME]
 
-Each point of each scenario is run in a process of its own, which stops there; then the same call is made again.
-Under the final name there may never be anything but a whole result, and in the end there must be the same files, to
-the bit, as without a fault, and no others.
+Each operation on files is a point. For each point of each scenario, a process runs up to it and stops there; then the
+same call is made again. Under the final name there may never be anything but a whole result, and in the end there must
+be the same files, to the bit, as without a fault, and no others.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import tifffile  # noqa: F401 (once, not in each process)
+import tifffile  # noqa: F401 (imported once, not in each process)
 import zarr
 
 import nlridge
@@ -33,10 +33,13 @@ from nlridge.cli.batch import clean_file
 from nlridge.cli.tiled import clean_tiled
 from nlridge.files import atomic
 
-_KILLED, _FULL, _REFUSED, _WRONG = 71, 72, 73, 74  # how a process ends
+_KILLED, _FULL, _REFUSED, _WRONG = 71, 72, 73, 74  # exit codes
 
 _IMAGE = np.clip(np.random.default_rng(0).normal(100, 20, (90, 70)), 0, 255).astype(np.uint8)
 _GIVEN: dict[str, Any] = {"sigma": 20.0, "method": "fast", "strength": 1.0, "workers": 1}
+
+
+# What is done in each scenario.
 
 
 def _tiled(folder: Path, suffix: str, source: str = "in.npy") -> None:
@@ -44,14 +47,15 @@ def _tiled(folder: Path, suffix: str, source: str = "in.npy") -> None:
     clean_tiled(folder / source, folder / f"out{suffix}", scheduler=None, progress=False, **given)
 
 
-def _without_overwriting(folder: Path) -> None:
+def _tiled_by_function(folder: Path) -> None:
+    """By `denoise`, which refuses to overwrite a result."""
     nlridge.denoise(
         np.load(folder / "in.npy"), 20, method="fast", workers=1, out=folder / "out.zarr", tile=64
     )
 
 
 def _without_exchange(folder: Path) -> None:
-    """As on a system that cannot exchange two folders in one step."""
+    """As on a system that cannot exchange two folders in one operation."""
     atomic.sys = types.SimpleNamespace(platform="another")  # type: ignore[assignment]
     _tiled(folder, ".zarr")
 
@@ -76,22 +80,25 @@ def _pyramid(folder: Path) -> None:
 
 
 class Scenario(NamedTuple):
-    """What is done in a folder, what it needs, and what may be seen if it is stopped."""
+    """What is done in a folder, and what may be seen there if it is stopped."""
 
     work: Callable[[Path], None]
     older: bool = False
-    """Whether there is a result already, which is replaced."""
+    """Whether it replaces a result."""
     prepare: Callable[[Path], None] = lambda folder: None
+    """What is needed besides in.npy."""
     may_be_absent: bool = False
-    """Whether there may be a moment without any result, which the next run ends."""
+    """Whether there may be no result at all for a moment; the next run puts that right."""
 
 
 SCENARIOS = {
     "tiled NPY": Scenario(partial(_tiled, suffix=".npy")),
-    "tiled Zarr": Scenario(_without_overwriting),
+    "tiled Zarr": Scenario(_tiled_by_function),
     "tiled OME-Zarr": Scenario(partial(_tiled, suffix=".zarr", source="in.zarr"), prepare=_pyramid),
     "tiled Zarr over another": Scenario(partial(_tiled, suffix=".zarr"), older=True),
-    "the same without exchange": Scenario(_without_exchange, older=True, may_be_absent=True),
+    "tiled Zarr over another, without exchange": Scenario(
+        _without_exchange, older=True, may_be_absent=True
+    ),
     "tiled TIFF over another": Scenario(partial(_tiled, suffix=".tif"), older=True),
     "PNG over another": Scenario(partial(_ordinary, suffix=".png"), older=True),
     "TIFF": Scenario(partial(_ordinary, suffix=".tif")),
@@ -101,7 +108,7 @@ SCENARIOS = {
 
 
 class Faults:
-    """Counts the operations of a process on files, and stops at one of them."""
+    """Counts the operations on files, and stops the process at one of them."""
 
     def __init__(self, stop: int, how: str) -> None:
         self.stop, self.how, self.count = stop, how, 0
@@ -115,7 +122,7 @@ class Faults:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def install(self) -> None:
-        """In this process, for good."""
+        """Watch all operations of this process from now on."""
         faults = self
 
         class File(io.FileIO):
@@ -148,7 +155,7 @@ class Faults:
 
 
 def _in_a_child(work: Callable[[], None]) -> int:
-    """How a process ends that does this."""
+    """The exit code of a process that does the work."""
     child = os.fork()
     if child == 0:
         try:
@@ -165,7 +172,7 @@ def _in_a_child(work: Callable[[], None]) -> int:
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    """All files but the input, by their names."""
+    """The bytes of all files but the input, by their names."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -178,7 +185,7 @@ def _results(folder: Path) -> dict[str, bytes]:
 
 
 def _prepare(folder: Path, scenario: Scenario) -> None:
-    """The input, and a result of an image that was another, if there is to be one."""
+    """Make the input, and the result of another image if the scenario replaces one."""
     folder.mkdir()
     if scenario.older:
         np.save(folder / "in.npy", 255 - _IMAGE)
@@ -188,7 +195,7 @@ def _prepare(folder: Path, scenario: Scenario) -> None:
 
 
 def _stopped(scenario: Scenario, folder: Path, point: int, how: str) -> int:
-    """Do the work with a fault at some point; there is none if that is negative."""
+    """The exit code of the work with a fault at a point, or without any if `point` is negative."""
 
     def work() -> None:
         Faults(point, how).install()
@@ -198,7 +205,7 @@ def _stopped(scenario: Scenario, folder: Path, point: int, how: str) -> int:
 
 
 def _count(folder: Path, work: Callable[[Path], None]) -> int:
-    """The number of points, from a process that is not stopped."""
+    """The number of points of the work, by a process that is not stopped."""
     read, write = os.pipe()
 
     def counted() -> None:
@@ -214,7 +221,7 @@ def _count(folder: Path, work: Callable[[Path], None]) -> int:
 
 
 def check(name: str, every: int) -> int:
-    """Go through a scenario, and give the number of its faults."""
+    """Try every point of a scenario, or every N-th, and return the number of faults."""
     scenario = SCENARIOS[name]
     with tempfile.TemporaryDirectory() as place:
         start, whole = Path(place, "start"), Path(place, "whole")
@@ -231,8 +238,8 @@ def check(name: str, every: int) -> int:
                 folder = Path(place, "run")
                 shutil.copytree(start, folder)
                 ended = _stopped(scenario, folder, point, how)
-                # Threads may take fewer steps than those that were counted; and a fault may be of no
-                # consequence, such as one in the sync of a folder.
+                # A run may take fewer steps than were counted, because of its threads, and some faults
+                # have no consequence, such as one in the sync of a folder.
                 assert ended in (_KILLED if how == "kill" else _FULL, 0), f"{where}: {ended}"
                 assert _results(folder) in expected, f"{where}: half a result"
                 again = _stopped(scenario, folder, -1, how)
@@ -242,20 +249,18 @@ def check(name: str, every: int) -> int:
                 shutil.rmtree(folder)
                 faults += 1
                 silent += ended == 0
-    print(
-        f"{name}: {points} points, {faults} faults, of which {silent} did not stop the run; all ended in the same "
-        "bits or were refused",
-        flush=True,
-    )
+    print(f"{name}: {points} points, {faults} faults, {silent} without consequence", flush=True)
     return faults
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--every", type=int, default=1, help="only every N-th point")
-    options.add_argument("--only", choices=SCENARIOS)
+    options.add_argument(
+        "--every", type=int, default=1, metavar="N", help="try every N-th point only"
+    )
+    options.add_argument("--only", choices=SCENARIOS, help="try this scenario only")
     given = options.parse_args()
-    nlridge.denoise(_IMAGE, 20, method="fast")  # compiled before anything is counted
+    nlridge.denoise(_IMAGE, 20, method="fast")  # compile the kernels before anything is counted
     names = [given.only] if given.only else list(SCENARIOS)
     print(f"{sum(check(name, given.every) for name in names)} faults in all")
 

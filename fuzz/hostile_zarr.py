@@ -1,4 +1,4 @@
-"""Zarr stores, version 2 and 3 and OME-Zarr, that are damaged in their metadata and chunks."""
+"""Zarr stores of versions 2 and 3, and OME-Zarr, with damaged metadata and chunks."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ _VALUES = (
 
 
 def run(seed: int, folder: Path) -> None:
-    """Build a store, damage it, and clean it: an error of the package, or a result that is right."""
+    """Build a store, damage it and clean it: the package refuses it, or the result is right."""
     rng = np.random.default_rng(seed)
     source, out = folder / "in.zarr", folder / "out.zarr"
     image = _build(rng, source)
@@ -36,17 +36,17 @@ def run(seed: int, folder: Path) -> None:
     stack_axis = 0 if image.ndim == 3 else None
     try:
         if array is not None:
-            found = nlridge.denoise(
+            result = nlridge.denoise(
                 array, sigma, method="fast", workers=1, stack_axis=stack_axis, out=out, tile=64
             )
         else:
-            found = _clean(source, out, sigma, "YX" if stack_axis is None else "TYX")
-        assert np.isfinite(found[:]).all(), "the result is not finite"
+            result = _clean(source, out, sigma, "YX" if stack_axis is None else "TYX")
+        assert np.isfinite(result[:]).all(), "the result is not finite"
         if not damages:
             expected = nlridge.denoise(image, sigma, method="fast", stack_axis=stack_axis)
             if array is None:
                 expected = np.clip(np.rint(expected), 0, 255).astype(np.uint8)
-            assert np.array_equal(found[:], expected), "an intact store gives another result"
+            assert np.array_equal(result[:], expected), "the result of an intact store is wrong"
     except Exception:
         assert not out.exists(), "a run that failed left an output"
         raise
@@ -55,9 +55,9 @@ def run(seed: int, folder: Path) -> None:
 
 
 def _opened(source: Path) -> Any:
-    """The array as a caller opens it, if Zarr can."""
+    """The array as a caller opens it; None if Zarr cannot."""
     if not all(path.is_file() or path.is_dir() for path in source.rglob("*")):
-        return None  # Zarr might wait for a pipe
+        return None  # Zarr would wait for a pipe
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -67,13 +67,13 @@ def _opened(source: Path) -> Any:
 
 
 def _clean(source: Path, out: Path, sigma: float | None, axes: str) -> Any:
-    """As the command line does."""
+    """Clean it as the command line does."""
     given = {"noise": "auto", "method": "fast", "strength": 1.0, "workers": 1, "tile": 64}
     clean_tiled(
         source, out, overwrite=False, axes=axes, sigma=sigma, scheduler=None, progress=False, **given
     )  # fmt: skip
-    found = zarr.open(out, mode="r")
-    return found if isinstance(found, zarr.Array) else found[opened(out).levels[0]]
+    store = zarr.open(out, mode="r")
+    return store if isinstance(store, zarr.Array) else store[opened(out).levels[0]]
 
 
 def _build(rng: np.random.Generator, path: Path) -> Any:
@@ -132,7 +132,7 @@ def _damage_metadata(rng: np.random.Generator, file: Path) -> None:
 
 
 def _places(node: Any) -> Any:
-    """Each value in it, as what holds it and its key or number."""
+    """Each value in a tree of lists and dictionaries, as its parent and its key."""
     for key in node if isinstance(node, dict) else range(len(node)):
         yield node, key
         if isinstance(node[key], dict | list):
@@ -172,9 +172,9 @@ def _bytes(file: Path) -> bytes:
 
 
 def _digest(folder: Path) -> str:
-    """Of everything in a folder."""
-    found = hashlib.sha256()
+    """A digest of everything in a folder."""
+    digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
-        found.update(os.fsencode(path.relative_to(folder)))
-        found.update(_bytes(path))
-    return found.hexdigest()
+        digest.update(os.fsencode(path.relative_to(folder)))
+        digest.update(_bytes(path))
+    return digest.hexdigest()

@@ -174,12 +174,14 @@ def rounds(noisy, pilot, sigma, estimate, settings, count, keep, blend):
                 for x in references(noisy.shape[1], patch, stride, start)
             }
         sums = np.zeros((3, *noisy.shape))
-        for found in corners.values():
-            Y, Z, X = (group_matrix(image, found, patch) for image in (noisy, partly, result))
+        for group_corners in corners.values():
+            Y, Z, X = (
+                group_matrix(image, group_corners, patch) for image in (noisy, partly, result)
+            )
             t = max(1 - np.std(Y - Z) / sigma, tau + 1e-6)
             denoised, weights = estimate(Z, X, sigma * t)
             left = (1 - tau / t) * denoised + tau / t * Z
-            for k, (y, x) in enumerate(found):
+            for k, (y, x) in enumerate(group_corners):
                 here = np.s_[y : y + patch, x : x + patch]
                 sums[0][here] += weights[k] * denoised[:, k].reshape(patch, patch)
                 sums[1][here] += weights[k] * left[:, k].reshape(patch, patch)

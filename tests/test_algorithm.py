@@ -1,4 +1,4 @@
-"""The whole algorithm against the oracle, and what must hold for any image."""
+"""The whole algorithm against the oracle, and what holds for any image."""
 
 import os
 import signal
@@ -14,6 +14,7 @@ import pytest
 from groups import Custom, without_kernels
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from images import texture
 
 import nlridge
 from nlridge import Recipe, Step, denoise, recipe
@@ -29,13 +30,6 @@ FAMILIES = {
 }
 
 
-def texture(height, width, seed=0, sigma=10.0):
-    """Waves with noise: a small image in which patches repeat."""
-    y, x = np.mgrid[:height, :width]
-    clean = 100 + 50 * np.sin(x / 3) * np.cos(y / 4)
-    return clean + np.random.default_rng(seed).normal(0, sigma, clean.shape)
-
-
 def as_tuple(step):
     return step.patch_size, step.group_size, step.stride, step.window
 
@@ -47,10 +41,10 @@ def test_against_the_oracle(family, shape):
     chosen, estimates = FAMILIES[family]
     expected = oracle.two_steps(noisy, estimates(10.0), *map(as_tuple, STEPS))
     result = denoise(noisy, 10.0, method=Recipe(chosen, *STEPS), data_range=255)
-    # A near-tie in matching may go the other way in float32, or a coefficient be next to the
-    # threshold; nothing else may differ.
-    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.05
-    assert np.median(np.abs(result - expected)) < 0.005
+    # Nothing differs but by rounding, unless a near tie in matching, or a coefficient next to the
+    # threshold, goes the other way in float32: that may change some pixels, on some CPU.
+    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.01
+    assert np.median(np.abs(result - expected)) < 5e-5
 
 
 def test_the_recipe_of_the_paper_against_the_oracle():
@@ -60,35 +54,37 @@ def test_the_recipe_of_the_paper_against_the_oracle():
         noisy, oracle.nl_ridge(20.0), as_tuple(paper.first), as_tuple(paper.second)
     )
     result = denoise(noisy, 20.0, method="nl-ridge", data_range=255)
-    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.1
+    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.01
+    assert np.median(np.abs(result - expected)) < 5e-5
 
 
 @pytest.mark.parametrize("method", nlridge.method_names())
-def test_the_formulas_and_the_kernels_give_one_image(method):
-    """Without its kernels a family is run by its formulas: all of the engine but the kernel is shared."""
+def test_formulas_and_kernels_return_the_same_image(method):
+    """A family without kernels runs by its formulas, and shares the rest of the engine."""
     noisy = texture(60, 75)
     chosen = recipe(method, 10)
     family = without_kernels(chosen.family)
     slow = denoise(noisy, 10, method=replace(chosen, family=family))
     fast = denoise(noisy, 10, method=chosen)
-    assert np.sqrt(np.mean((fast - slow) ** 2)) < 0.02
+    assert np.sqrt(np.mean((fast - slow) ** 2)) < 0.002
     np.testing.assert_array_equal(
         slow, denoise(noisy, 10, method=replace(chosen, family=family), workers=1)
     )
 
 
 @pytest.mark.parametrize("method", nlridge.method_names())
-def test_the_first_step_alone(method):
+def test_the_first_step_alone_denoises_less_than_both(method):
     noisy = texture(60, 75)
     chosen = recipe(method, 10)
     calls = []
     pilot = denoise(
         noisy, 10, method=replace(chosen, second=None), progress=lambda *done: calls.append(done)
     )
-    assert calls[-1][0] == calls[-1][1]
+    assert [done for done, _ in calls] == list(range(1, calls[0][1] + 1))
     clean = texture(60, 75, sigma=0)
     errors = [np.std(image - clean) for image in (noisy, pilot, denoise(noisy, 10, method=chosen))]
-    assert errors[0] > errors[1] > errors[2]
+    assert errors[1] < 0.4 * errors[0]
+    assert errors[2] < 0.75 * errors[1]
 
 
 def test_a_second_step_needs_a_family_that_has_one():
@@ -100,13 +96,13 @@ def test_a_second_step_needs_a_family_that_has_one():
 @pytest.mark.parametrize(
     "shape", [(1, 1), (1, 200), (200, 1), (2, 3), (8, 8), (9, 9), (10, 300), (47, 61), (64, 130)]
 )
-def test_any_size(method, shape):
+def test_images_of_any_size(method, shape):
     noisy = 100 + np.random.default_rng(0).normal(0, 20, shape)
     result = denoise(noisy, 20, method=method, data_range=255)
     assert result.shape == shape
     assert np.isfinite(result).all()
     if min(shape) >= 8:  # in smaller images the patches are too small to tell noise from image
-        assert result.std() < 0.6 * noisy.std()
+        assert result.std() < 0.4 * noisy.std()
 
 
 @pytest.mark.parametrize("method", nlridge.method_names())
@@ -119,9 +115,9 @@ def test_workers_make_no_difference(method):
 
 @pytest.mark.parametrize("method", nlridge.method_names())
 def test_a_far_part_of_the_image_makes_no_difference(method):
-    """What a tile with a halo will rest on: grid, blocks and sums are anchored to the corner.
+    """Large images rely on it: grid, blocks and sums are anchored to the corner.
 
-    (Of two scales: `test_far_away_nothing_changes_with_two_scales`.)
+    `test_far_away_nothing_changes_with_two_scales` says the same of two scales.
     """
     chosen = replace(recipe(method, 10), coarse=None)
     reach = sum(
@@ -152,16 +148,16 @@ def test_scaling_by_a_power_of_two_is_exact(exponent, method, height, width):
 @given(a=st.floats(1e-12, 1e12))
 def test_scaling_by_any_factor(a):
     noisy = texture(40, 40)
-    scaled = denoise(a * noisy, a * 10, data_range=a * 255)
-    np.testing.assert_allclose(scaled / a, denoise(noisy, 10, data_range=255), atol=0.3)
-    assert np.sqrt(np.mean((scaled / a - denoise(noisy, 10, data_range=255)) ** 2)) < 0.02
+    scaled = denoise(a * noisy, a * 10, data_range=a * 255) / a
+    error = np.abs(scaled - denoise(noisy, 10, data_range=255))
+    assert np.median(error) < 5e-4
+    assert np.sqrt(np.mean(error**2)) < 0.02  # a near tie in matching may go the other way
 
 
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 1000), flips=st.tuples(st.booleans(), st.booleans(), st.booleans()))
-def test_flips_and_transposes(seed, flips):
+def test_a_turned_image_gives_the_turned_result(seed, flips):
     noisy = texture(41, 41, seed)  # (41 - 5) % 3 == (41 - 5) % 2 == 0: the grid is symmetric
-
     chosen = replace(SMALL, second=replace(SMALL.second, patch_size=5))
     up, left, across = flips
 
@@ -171,33 +167,33 @@ def test_flips_and_transposes(seed, flips):
         return image.T if across else image
 
     turned = denoise(turn(noisy), 10, method=chosen, data_range=255)
-    np.testing.assert_allclose(
-        turned, turn(denoise(noisy, 10, method=chosen, data_range=255)), atol=0.5
-    )
+    error = np.abs(turned - turn(denoise(noisy, 10, method=chosen, data_range=255)))
+    assert np.median(error) < 5e-5
+    assert np.sqrt(np.mean(error**2)) < 0.02  # a near tie in matching may go the other way
 
 
-def test_a_constant_passes_through_ours():
-    """ "standard" and "fast" work around the mean patch, in step 2; a constant changes little."""
+def test_adding_a_constant_to_the_image_adds_it_to_the_result():
+    """But for a little: the second step works around the mean patch, and the first step does not."""
     noisy = texture(60, 60)
     shifted = denoise(noisy + 1000, 10, data_range=255) - 1000
-    assert np.sqrt(np.mean((shifted - denoise(noisy, 10, data_range=255)) ** 2)) < 1.0
+    assert np.sqrt(np.mean((shifted - denoise(noisy, 10, data_range=255)) ** 2)) < 0.15
 
 
 @pytest.mark.parametrize("method", nlridge.method_names())
 @pytest.mark.parametrize("value", [0.0, 100.0, -3000.0, 60000.0, 1e7])
 def test_constant_images_stay_constant(method, value):
-    """However bright compared with the noise; shrinkage is within the published formula."""
+    """However bright they are compared with the noise; the published formula of "nl-ridge" shrinks them a little."""
     image = np.full((50, 70), value)
     result = denoise(image, 10, method=method, data_range=255)
     np.testing.assert_allclose(result, value, rtol=2e-4)
-    if method != "nl-ridge" and abs(value) <= 60000:  # which shrinks a little by its formula
-        np.testing.assert_allclose(result, value, atol=0.1)  # of a sigma of 10
+    if method != "nl-ridge" and abs(value) <= 60000:
+        np.testing.assert_allclose(result, value, atol=0.005)
 
 
 @pytest.mark.parametrize("method", nlridge.method_names())
 def test_pure_noise_is_removed(method):
     noise = np.random.default_rng(1).normal(0, 20, (128, 128))
-    assert denoise(noise + 100, 20, method=method, data_range=255).std() < 0.2 * 20
+    assert denoise(noise + 100, 20, method=method, data_range=255).std() < 0.1 * 20
 
 
 def test_the_input_is_not_written_to():
@@ -209,7 +205,7 @@ def test_the_input_is_not_written_to():
     assert not np.shares_memory(result, noisy)
 
 
-def test_calls_from_several_threads():
+def test_calls_from_several_threads_do_not_disturb_each_other():
     noisy = [texture(60, 90, seed) for seed in range(4)]
     alone = [denoise(image, 10, workers=1) for image in noisy]
     results = [None] * 4
@@ -230,11 +226,11 @@ def test_progress_is_reported_to_a_function():
     seen = []
     denoise(texture(100, 300), 10, progress=lambda done, total: seen.append((done, total)))
     total = seen[0][1]
-    assert total > 2
+    assert total > 10
     assert seen == [(done, total) for done in range(1, total + 1)]
 
 
-def test_progress_bar(capfd):
+def test_a_progress_bar_is_shown_if_it_is_asked_for(capfd):
     denoise(texture(100, 300), 10, progress=True)
     assert "denoising" in capfd.readouterr().err
     denoise(texture(100, 300), 10)
@@ -271,8 +267,8 @@ except KeyboardInterrupt:
         assert time.perf_counter() - start < 1.0
 
 
-def test_memory_that_was_never_written_does_not_count():
-    """The same result whatever malloc hands out (glibc fills it with the byte that we name)."""
+def test_memory_that_was_never_written_has_no_influence():
+    """The result is the same whatever malloc hands out: glibc fills it with the byte that MALLOC_PERTURB_ names."""
     program = """
 import hashlib, numpy as np, nlridge
 from nlridge import Recipe, Step
@@ -286,7 +282,7 @@ for method in (*nlridge.method_names(), *odd):
     assert np.isfinite(image).all()
     print(hashlib.sha256(image.tobytes()).hexdigest())
 """
-    found = {
+    digests = {
         subprocess.run(
             [sys.executable, "-c", program],
             env={**os.environ, "MALLOC_PERTURB_": byte},
@@ -295,4 +291,4 @@ for method in (*nlridge.method_names(), *odd):
         ).stdout
         for byte in ("0", "1", "128", "255")
     }
-    assert len(found) == 1
+    assert len(digests) == 1

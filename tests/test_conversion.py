@@ -25,10 +25,10 @@ def test_integers_are_clipped_exactly_too():
 
 
 def test_floats_beyond_a_narrower_type_stay_finite():
-    found = to_dtype([1e300, -1e300, np.inf, np.nan, 1.5], np.float32)
+    narrow = to_dtype([1e300, -1e300, np.inf, np.nan, 1.5], np.float32)
     most = np.finfo(np.float32).max
-    np.testing.assert_array_equal(found, np.array([most, -most, np.inf, np.nan, 1.5], np.float32))
-    assert found.dtype == np.float32
+    np.testing.assert_array_equal(narrow, np.array([most, -most, np.inf, np.nan, 1.5], np.float32))
+    assert narrow.dtype == np.float32
 
 
 def test_infinity_is_the_end_of_an_integer_type():

@@ -201,13 +201,13 @@ def test_table_1():
     for sigma, sizes in expected.items():
         for data_range in (255, 1, 65535):
             row = nlridge.recipe("nl-ridge", sigma * data_range / 255, data_range)
-            found = (
+            chosen = (
                 row.first.patch_size,
                 row.first.group_size,
                 row.second.patch_size,
                 row.second.group_size,
             )
-            assert found == sizes
+            assert chosen == sizes
             assert {row.first.window, row.second.window} == {45}
             assert {row.first.stride, row.second.stride} == {4}
 
@@ -241,18 +241,10 @@ class LevelOnly:
 
 @dataclass
 class Unheard(LevelOnly):
-    """A noise model of somebody's own."""
+    """A whole noise model, with a level that may be anything."""
 
     black_level = 0.0
-
-    def stabilise(self, image):
-        return image
-
-    def variance(self, truth, level):
-        return level**2
-
-    def restore(self, estimate):
-        return estimate
+    stabilise = restore = variance = staticmethod(lambda image, *_: image)
 
 
 @pytest.mark.parametrize(
@@ -332,9 +324,9 @@ def test_the_same_quality_in_any_range(dtype, scale, offset, known, channel_axis
     image = noisy * scale + offset
     image = np.rint(image).astype(dtype) if np.dtype(dtype).kind in "ui" else image.astype(dtype)
     result = denoise(image, sigma and sigma * scale, channel_axis=channel_axis)
-    found = psnr((result.astype(np.float64) - offset) / scale, clean)
+    measured = psnr((result.astype(np.float64) - offset) / scale, clean)
     # Step 1 of NL-Ridge, as published, depends a little on what black is.
-    assert found == pytest.approx(expected, abs=0.02 if offset == 0 else 0.05)
+    assert measured == pytest.approx(expected, abs=0.02 if offset == 0 else 0.05)
 
 
 # Unknown noise, strength, details.
@@ -387,14 +379,14 @@ def test_strength():
 )
 def test_details(noise):
     image = NOISY.astype(np.float32)
-    found = nlridge.denoise_with_details(image, noise=noise)
-    np.testing.assert_array_equal(found.image, denoise(image, noise=noise))
-    np.testing.assert_allclose(found.residual, image - found.image, atol=1e-4)
-    assert found.pilot.shape == image.shape
-    assert np.std(found.image - found.pilot) > 0
-    assert found.image.dtype == found.pilot.dtype == found.residual.dtype == np.float32
-    assert found.noise == noise if noise else "noise" in str(found.noise)
-    assert found.recipe.first.patch_size > 1
+    details = nlridge.denoise_with_details(image, noise=noise)
+    np.testing.assert_array_equal(details.image, denoise(image, noise=noise))
+    np.testing.assert_allclose(details.residual, image - details.image, atol=1e-4)
+    assert details.pilot.shape == image.shape
+    assert np.std(details.image - details.pilot) > 0
+    assert details.image.dtype == details.pilot.dtype == details.residual.dtype == np.float32
+    assert details.noise == noise if noise else "noise" in str(details.noise)
+    assert details.recipe.first.patch_size > 1
 
 
 # Missing pixels.
@@ -450,10 +442,10 @@ def test_what_is_masked_may_be_anything():
     expected = denoise(image, 10, mask=gone)[~gone]
     for junk in (np.inf, -np.inf, np.nan, 1e300, -1e300):
         image[gone] = junk
-        found = nlridge.denoise_with_details(image, 10, mask=gone)
-        np.testing.assert_array_equal(found.image[~gone], expected)
-        np.testing.assert_array_equal(found.image[gone], image[gone])
-        assert not found.residual[gone].any()
+        details = nlridge.denoise_with_details(image, 10, mask=gone)
+        np.testing.assert_array_equal(details.image[~gone], expected)
+        np.testing.assert_array_equal(details.image[gone], image[gone])
+        assert not details.residual[gone].any()
 
 
 def test_a_hole_is_not_spread():
@@ -478,8 +470,8 @@ def test_a_stack_is_denoised_image_by_image(axis):
         result = denoise(stack, stack_axis=axis, **options)
         assert result.shape == stack.shape
         assert result.dtype == np.float32
-        for frame, found in zip(frames, np.moveaxis(result, axis, 0), strict=True):
-            np.testing.assert_array_equal(found, denoise(frame, **options))
+        for frame, clean in zip(frames, np.moveaxis(result, axis, 0), strict=True):
+            np.testing.assert_array_equal(clean, denoise(frame, **options))
 
 
 def test_a_stack_with_masks_and_an_empty_frame():

@@ -24,13 +24,13 @@ def test_the_estimate_is_near_the_truth(sigma):
     for seed, name in enumerate(PHOTOGRAPHS):
         clean = photograph(name)
         noisy = clean + np.random.default_rng(seed).normal(0, sigma, clean.shape)
-        found = estimate_quality(noisy, sigma, peak=255, data_range=255)
-        assert found.noisy_psnr == pytest.approx(20 * np.log10(255 / sigma))
+        quality = estimate_quality(noisy, sigma, peak=255, data_range=255)
+        assert quality.noisy_psnr == pytest.approx(20 * np.log10(255 / sigma))
         np.testing.assert_array_equal(
-            found.denoised.image, nlridge.denoise(noisy, sigma, data_range=255)
+            quality.denoised.image, nlridge.denoise(noisy, sigma, data_range=255)
         )
-        errors.append(found.psnr - psnr(found.denoised.image, clean))
-        scores.append(errors[-1] / found.standard_error)
+        errors.append(quality.psnr - psnr(quality.denoised.image, clean))
+        scores.append(errors[-1] / quality.standard_error)
     assert np.mean(np.abs(errors)) < 0.3
     assert np.max(np.abs(scores)) < 3  # the standard error is what it says
 
@@ -49,18 +49,18 @@ def test_colour_maps_masks_and_counts():
     sigma = np.where(np.arange(128) < 64, 10.0, 30.0) * np.ones((128, 1))
     noisy = clean + sigma[..., None] * rng.normal(size=clean.shape)
     noisy[5:9, 20:30] = np.nan
-    found = estimate_quality(noisy, sigma, channel_axis=-1, peak=255)
+    quality = estimate_quality(noisy, sigma, channel_axis=-1, peak=255)
     there = np.isfinite(noisy)
-    truth = psnr(found.denoised.image[there], clean[there])
-    assert found.standard_error < 1.5
-    assert found.psnr == pytest.approx(truth, abs=2 * found.standard_error)
+    truth = psnr(quality.denoised.image[there], clean[there])
+    assert quality.standard_error < 1.5
+    assert quality.psnr == pytest.approx(truth, abs=2 * quality.standard_error)
 
     gain = 3.0
     counts = gain * rng.poisson(clean / gain)
-    found = estimate_quality(counts, noise=PoissonGaussianNoise(gain), channel_axis=-1, peak=255)
-    assert found.standard_error < 1.5
-    assert found.psnr == pytest.approx(
-        psnr(found.denoised.image, clean), abs=2 * found.standard_error
+    quality = estimate_quality(counts, noise=PoissonGaussianNoise(gain), channel_axis=-1, peak=255)
+    assert quality.standard_error < 1.5
+    assert quality.psnr == pytest.approx(
+        psnr(quality.denoised.image, clean), abs=2 * quality.standard_error
     )
 
 
@@ -74,16 +74,16 @@ def test_noise_that_was_estimated_is_less_sure():
 
 
 def test_an_image_without_noise():
-    found = estimate_quality(np.full((64, 64), 7.0))
-    assert (found.psnr, found.gain, found.standard_error) == (np.inf, 0, 0)
+    quality = estimate_quality(np.full((64, 64), 7.0))
+    assert (quality.psnr, quality.gain, quality.standard_error) == (np.inf, 0, 0)
 
 
 def test_flat_images_are_said_to_be_unsure():
     """Next to nothing is left of the noise, and its strength in this one image is not known to that."""
     noisy = 100 + np.random.default_rng(0).normal(0, 25, (128, 128))
-    found = estimate_quality(noisy, 25, peak=255)
-    assert found.standard_error > 3
-    assert found.psnr < psnr(found.denoised.image, 100.0) + 3 * found.standard_error
+    quality = estimate_quality(noisy, 25, peak=255)
+    assert quality.standard_error > 3
+    assert quality.psnr < psnr(quality.denoised.image, 100.0) + 3 * quality.standard_error
 
 
 def test_bad_arguments():

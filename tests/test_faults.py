@@ -23,13 +23,13 @@ posix = pytest.mark.skipif(os.name != "posix", reason="forks, locks and modes ar
 def test_a_fault_at_any_point_is_resumed_from():
     """Some of the points; `make faults` goes through all of them."""
     pytest.importorskip("zarr")
-    found = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "fuzz.faults", "--every", "61"],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert found.returncode == 0, found.stderr
-    print(found.stdout)
-    assert int(re.search(r"(\d+) faults in all", found.stdout)[1]) > 30
+    assert done.returncode == 0, done.stderr
+    print(done.stdout)
+    assert int(re.search(r"(\d+) faults in all", done.stdout)[1]) > 30
 
 
 def test_a_file_is_whole_or_absent(tmp_path):
@@ -140,8 +140,8 @@ def test_space_is_allocated_on_any_system(lacking, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "posix_fallocate", fail, raising=False)
     image = np.random.default_rng(0).normal(100, 9, (90, 70)).astype(np.float32)
     for suffix in (".npy", ".tif"):
-        found = nlridge.denoise(image, 9, method="fast", out=tmp_path / f"out{suffix}", tile=64)
-        assert np.array_equal(found, nlridge.denoise(image, 9, method="fast"))
+        result = nlridge.denoise(image, 9, method="fast", out=tmp_path / f"out{suffix}", tile=64)
+        assert np.array_equal(result, nlridge.denoise(image, 9, method="fast"))
 
 
 @pytest.mark.parametrize("how", ["exchanged", "set aside"])

@@ -37,11 +37,11 @@ def noisy(*, channels=None, dtype=np.uint8, frames=(), seed=0):
 
 
 def exif(orientation=1):
-    found = Image.Exif()
-    found[0x0112] = orientation
-    found[0x010F] = "A camera"
-    found[0x0131] = "its software"
-    return found.tobytes()
+    tags = Image.Exif()
+    tags[0x0112] = orientation
+    tags[0x010F] = "A camera"
+    tags[0x0131] = "its software"
+    return tags.tobytes()
 
 
 def denoised(path, *options, output=None):
@@ -72,12 +72,12 @@ def assert_cleaned(before, after):
 
 
 def png_chunks(data):
-    at, found = 8, []
+    at, chunks = 8, []
     while at < len(data):
         (length,) = struct.unpack(">I", data[at : at + 4])
-        found.append((data[at + 4 : at + 8], data[at + 8 : at + 8 + length]))
+        chunks.append((data[at + 4 : at + 8], data[at + 8 : at + 8 + length]))
         at += 12 + length
-    return found
+    return chunks
 
 
 def with_chunks(data, chunks):
@@ -897,7 +897,7 @@ def test_files_cut_off_anywhere(tmp_path, capsys, kind, cut):
     file.write_bytes(content[:cut])
     assert main(["denoise", str(file), "--quiet"]) == 1
     assert capsys.readouterr().err.count("\n") == 1
-    assert [found.name for found in tmp_path.iterdir()] == [file.name]
+    assert [left.name for left in tmp_path.iterdir()] == [file.name]
 
 
 @pytest.mark.parametrize("cut", [0.1, 0.3, 0.5, 0.7, 0.9, 0.99])
@@ -1028,8 +1028,8 @@ def test_any_format_into_any_other(tmp_path, source, target):
     file = tmp_path / f"image.{source}"
     write(file, Picture("", [Layer(pixels, axes)]))
     done = denoised(file, "--format", target, output=tmp_path / "out")
-    found = done / f"image.{target}"
-    (layer,) = read(found, "YXC" if target in ("npy", "fits") and axes == "YXC" else None).layers
+    written = done / f"image.{target}"
+    (layer,) = read(written, "YXC" if target in ("npy", "fits") and axes == "YXC" else None).layers
     assert layer.pixels.shape[:2] == SHAPE
     assert layer.pixels.astype(float).std() < pixels.std()
 

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning
 
 
 def outcome(run, **limits):
-    (found,) = outcomes([Case("test", 7)], {"test": run}, Limits(**limits))
-    return found
+    (result,) = outcomes([Case("test", 7)], {"test": run}, Limits(**limits))
+    return result
 
 
 def crash():
@@ -97,8 +97,8 @@ def exit_early():
     ],
 )
 def test_what_became_of_a_case(what, verdict, reason):
-    found = outcome(lambda seed, folder: what(), memory=2**26, seconds=2)
-    assert (found.verdict, reason in found.reason) == (verdict, True), found
+    result = outcome(lambda seed, folder: what(), memory=2**26, seconds=2)
+    assert (result.verdict, reason in result.reason) == (verdict, True), result
 
 
 def test_a_case_is_told_its_seed_and_has_a_folder_of_its_own():
@@ -117,9 +117,9 @@ def test_raise_statements_that_are_reached_are_reported_even_if_errors_are_caugh
         with pytest.raises(ValueError, match="sigma is -1"):
             refuse()
 
-    found = outcome(run)
-    reached = [lines for lines in raise_statements() if lines & found.raised]
-    assert found.verdict == OK
+    result = outcome(run)
+    reached = [lines for lines in raise_statements() if lines & result.raised]
+    assert result.verdict == OK
     assert [next(iter(lines))[0] for lines in reached] == ["checks.py"]
 
 

@@ -7,10 +7,12 @@ import subprocess
 import sys
 import threading
 import tracemalloc
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
+from groups import Custom
 
 import nlridge
 from nlridge import progress
@@ -104,8 +106,8 @@ def test_the_noise_of_a_sample_is_near_that_of_the_whole():
     pixels, missing = sampled(Frame(image, "YX"))
     assert pixels.shape == (1, 2072, 2072)
     assert np.count_nonzero(~missing) == 16 * 512**2
-    found = nlridge.estimate_sigma(pixels[0], mask=missing[0])
-    assert found == pytest.approx(20, rel=0.02)
+    sigma = nlridge.estimate_sigma(pixels[0], mask=missing[0])
+    assert sigma == pytest.approx(20, rel=0.02)
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -161,9 +163,9 @@ def test_files_on_the_command_line(tmp_path, suffix, capsys):
     line = json.loads(capsys.readouterr().out)
     assert line["status"] == "done"
     target = tmp_path / f"in_denoised.{suffix}"
-    found = np.load(target) if suffix == "npy" else tifffile.imread(target)
-    assert found.dtype == np.uint16
-    assert np.array_equal(found, np.rint(nlridge.denoise(image, method="fast")))
+    result = np.load(target) if suffix == "npy" else tifffile.imread(target)
+    assert result.dtype == np.uint16
+    assert np.array_equal(result, np.rint(nlridge.denoise(image, method="fast")))
     assert main(["denoise", str(source), "--tile", "64"]) == 1
     assert "in_denoised" in capsys.readouterr().err
     assert main(["denoise", str(source), "--tile", "64", "--skip-existing"]) == 0
@@ -178,9 +180,9 @@ def test_a_tiff_file_in_colour(tmp_path):
     assert main(["denoise", str(tmp_path / "in.tif"), "-o", str(tmp_path / "out.tif"), *given]) == 0
     with tifffile.TiffFile(tmp_path / "out.tif") as file:
         assert file.pages.first.photometric == tifffile.PHOTOMETRIC.RGB
-        found = file.asarray()
+        result = file.asarray()
     clean = nlridge.denoise(image, 20, method="fast", channel_axis=-1)
-    assert np.array_equal(found, np.clip(np.rint(clean), 0, 255))
+    assert np.array_equal(result, np.clip(np.rint(clean), 0, 255))
 
 
 @pytest.mark.parametrize(
@@ -249,9 +251,9 @@ def test_nothing_that_is_not_a_result_is_replaced(tmp_path, capsys):
     for target in ("g.zarr", "g.zarr/in.zarr", "g.zarr/in.zarr/out.zarr", "other.npy"):
         given = [str(tmp_path / "g.zarr" / "in.zarr"), "-o", str(tmp_path / target), "--overwrite"]
         assert main(["denoise", *given, "--sigma", "20", "--json"]) == 1
-        found = capsys.readouterr()
-        assert "expected another" in found.err
-        assert json.loads(found.out)["status"] == "failed"
+        said = capsys.readouterr()
+        assert "expected another" in said.err
+        assert json.loads(said.out)["status"] == "failed"
     assert np.array_equal(zarr.open_array(tmp_path / "g.zarr" / "in.zarr", mode="r")[:], image)
     assert (tmp_path / "other.npy" / "letter.txt").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["g.zarr", "other.npy"]
@@ -431,11 +433,11 @@ def test_stores_that_claim_more_than_they_hold(tmp_path, monkeypatch):
 def test_a_result_may_be_empty(tmp_path, monkeypatch):
     """Chunks of zeros are not stored: what holds of an input from elsewhere does not hold of a result."""
     monkeypatch.setattr(limits, "_MAY_BE_EMPTY", 100)
-    found = nlridge.denoise(np.zeros((90, 80), np.float32), **GIVEN, out=tmp_path / "out.zarr", tile=64)  # fmt: skip
-    assert not found[:].any()
+    result = nlridge.denoise(np.zeros((90, 80), np.float32), **GIVEN, out=tmp_path / "out.zarr", tile=64)  # fmt: skip
+    assert not result[:].any()
     monkeypatch.setattr(limits, "_PIXELS_A_BYTE", 1e-9)
     with pytest.raises(ValueError, match="bytes are stored; expected at least one byte"):
-        nlridge.denoise(found, **GIVEN, out=tmp_path / "again.zarr", tile=64)
+        nlridge.denoise(result, **GIVEN, out=tmp_path / "again.zarr", tile=64)
 
 
 def test_a_store_that_is_mostly_empty_is_cleaned(tmp_path):
@@ -443,17 +445,17 @@ def test_a_store_that_is_mostly_empty_is_cleaned(tmp_path):
     image[100:164, 64:128] = noisy(64, 64)
     source = zarr.create_array(str(tmp_path / "in.zarr"), data=image, chunks=(64, 64), config={"write_empty_chunks": False})  # fmt: skip
     assert 0 < sum(path.is_file() for path in (tmp_path / "in.zarr" / "c").rglob("*")) < 9
-    found = nlridge.denoise(source, **GIVEN, method="fast", out=tmp_path / "out.zarr", tile=64)
-    assert np.array_equal(found[:], nlridge.denoise(image, **GIVEN, method="fast"))
+    result = nlridge.denoise(source, **GIVEN, method="fast", out=tmp_path / "out.zarr", tile=64)
+    assert np.array_equal(result[:], nlridge.denoise(image, **GIVEN, method="fast"))
 
 
 def test_the_noise_of_zarr(tmp_path, capsys):
     image = noisy(300, 200, 3)
     zarr.create_array(str(tmp_path / "in.zarr"), data=image, chunks=(1, 64, 64))
     assert main(["noise", str(tmp_path / "in.zarr"), "--stack-axis", "0", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["frame"], found["frames"]) == (2, 3)
-    assert found["noise"]["sigma"] == pytest.approx(nlridge.estimate_noise(image[1]).sigma)
+    line = json.loads(capsys.readouterr().out)
+    assert (line["frame"], line["frames"]) == (2, 3)
+    assert line["noise"]["sigma"] == pytest.approx(nlridge.estimate_noise(image[1]).sigma)
 
 
 def test_zarr_is_compared_in_parts(tmp_path, capsys, monkeypatch):
@@ -576,6 +578,107 @@ def test_other_settings_start_anew(tmp_path):
     assert np.array_equal(other[:], nlridge.denoise(image, 30, data_range=255))
 
 
+def is_resumed(before, after, folder, between=lambda: None):
+    """Whether a run with one recipe, which was stopped, is resumed with another; the result is right in any case."""
+    image = noisy(157, 140)
+    given = {**GIVEN, "out": folder / "out.npy", "tile": 64}
+    with pytest.raises(Stopped):
+        nlridge.denoise(image, **given, method=before, progress=stops_at(6))
+    between()
+    counts = []
+    result = nlridge.denoise(
+        image, **given, method=after, progress=lambda done, total: counts.append(done)
+    )
+    assert np.array_equal(result, nlridge.denoise(image, **GIVEN, method=after))
+    return counts != list(range(1, counts[-1] + 1))  # what was done before is counted at once
+
+
+STEPS = nlridge.Step(6, 16, 5, 15), nlridge.Step(6, 16, 5, 15)
+
+
+def test_a_run_is_resumed_with_an_equal_family(tmp_path):
+    before, after = (nlridge.Recipe(nlridge.families.Ridge(0.1, 1.0), *STEPS) for _ in range(2))
+    assert before is not after
+    assert is_resumed(before, after, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        nlridge.families.Ridge(0.2, 1.0),
+        nlridge.families.Ridge(0.1, 2.0),
+        nlridge.families.TwoSided(0.1, 1.0),
+        nlridge.families.BM3D(),
+    ],
+    ids=repr,
+)
+def test_a_run_is_not_resumed_with_another_family_or_other_options(family, tmp_path):
+    before = nlridge.Recipe(nlridge.families.Ridge(0.1, 1.0), *STEPS)
+    assert not is_resumed(before, replace(before, family=family), tmp_path)
+
+
+FACTOR = 0.5
+
+
+def weights_of(Y):
+    return np.ones(Y.shape)[..., 0, :]
+
+
+def with_factor(factor):
+    return lambda Y, X, noise: (factor * Y, weights_of(Y))
+
+
+def with_half_by_default(Y, X, noise, factor=0.5):
+    return factor * Y, weights_of(Y)
+
+
+def with_most_by_default(Y, X, noise, factor=0.9):
+    return factor * Y, weights_of(Y)
+
+
+def with_global(Y, X, noise):
+    return FACTOR * Y, weights_of(Y)
+
+
+@dataclass
+class Multiply:
+    factor: float
+
+    def __call__(self, Y, X, noise):
+        return self.factor * Y, weights_of(Y)
+
+
+FORMULAS = {
+    "constant": (
+        lambda Y, X, noise: (0.5 * Y, weights_of(Y)),
+        lambda Y, X, noise: (0.9 * Y, weights_of(Y)),
+    ),
+    "closure": (with_factor(0.5), with_factor(0.9)),
+    "default": (with_half_by_default, with_most_by_default),
+    "callable object": (Multiply(0.5), Multiply(0.9)),
+    "global": (with_global, with_global),
+}
+
+
+@pytest.mark.parametrize("difference", FORMULAS)
+def test_a_run_with_a_formula_from_outside_is_never_resumed(difference, tmp_path, monkeypatch):
+    """Nothing shows whether code from outside the package is what it was: here it never is."""
+    before, after = (
+        nlridge.Recipe(Custom(nlridge.Estimator(formula)), STEPS[0])
+        for formula in FORMULAS[difference]
+    )
+    change = partial(monkeypatch.setitem, globals(), "FACTOR", 0.9)
+    assert not is_resumed(before, after, tmp_path, between=change)
+
+
+def test_a_run_with_a_transform_from_outside_is_never_resumed(tmp_path):
+    def rotated(size):
+        return nlridge.families.bm3d.dct(size)[:, ::-1]
+
+    recipe = nlridge.Recipe(nlridge.families.BM3D(patch_transform=rotated), *STEPS)
+    assert not is_resumed(recipe, recipe, tmp_path)
+
+
 def test_a_frame_that_has_changed_is_done_again(tmp_path):
     def stop(done, total):
         if done == 2 * total / 3:
@@ -586,8 +689,8 @@ def test_a_frame_that_has_changed_is_done_again(tmp_path):
     with pytest.raises(Stopped):
         nlridge.denoise(images, **given, progress=stop)
     images[1] += 10
-    found = nlridge.denoise(images, **given)
-    assert np.array_equal(found, nlridge.denoise(images, **GIVEN, method="fast", stack_axis=0))
+    result = nlridge.denoise(images, **given)
+    assert np.array_equal(result, nlridge.denoise(images, **GIVEN, method="fast", stack_axis=0))
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
@@ -669,17 +772,17 @@ def test_bits_do_not_depend_on_what_was_loaded_first():
         "import sys, hashlib, numpy as np, nlridge\n"
         "image = np.random.default_rng(0).normal(100, 20, (60, 60))\n"
         "for method in sys.argv[1:]:\n"
-        "    found = nlridge.denoise(image, 20, method=method, data_range=255)\n"
-        "print(hashlib.sha256(found.tobytes()).hexdigest())"
+        "    clean = nlridge.denoise(image, 20, method=method, data_range=255)\n"
+        "print(hashlib.sha256(clean.tobytes()).hexdigest())"
     )
     runs = [["nl-ridge"], ["nl-bayes", "nl-ridge"]]
-    found = {
+    digests = {
         subprocess.run(
             [sys.executable, "-c", program, *run], check=True, capture_output=True
         ).stdout
         for run in runs
     }
-    assert len(found) == 1
+    assert len(digests) == 1
 
 
 def test_nothing_of_it_is_imported_at_first():

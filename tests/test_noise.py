@@ -43,15 +43,15 @@ def test_texture_is_not_taken_for_noise():
 
 @pytest.mark.parametrize("shape", [(64, 64), (128, 200), (512, 512)])
 def test_sigma_of_pure_noise(shape):
-    found = [estimate_sigma(with_noise(np.zeros(shape), 7.0, seed)) for seed in range(5)]
-    assert abs(np.mean(found) - 7) < 0.3
+    estimates = [estimate_sigma(with_noise(np.zeros(shape), 7.0, seed)) for seed in range(5)]
+    assert abs(np.mean(estimates) - 7) < 0.3
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (3, 3), (10, 10), (13, 100)])
 def test_sigma_of_tiny_images(shape):
-    found = estimate_sigma(with_noise(np.zeros(shape), 5.0))
-    assert math.isfinite(found)
-    assert found == 0 if shape == (1, 1) else 0 <= found < 15
+    sigma = estimate_sigma(with_noise(np.zeros(shape), 5.0))
+    assert math.isfinite(sigma)
+    assert sigma == 0 if shape == (1, 1) else 0 <= sigma < 15
 
 
 def test_sigma_of_a_constant_image_is_zero():
@@ -76,9 +76,9 @@ def test_noise_of_any_scale(exponent):
     scale = 2.0**exponent
     assert estimate_sigma(counts * scale) / scale == pytest.approx(estimate_sigma(counts), rel=1e-6)
     if abs(exponent) < 1000:
-        found, expected = estimate_noise(counts * scale), estimate_noise(counts)
-        assert found.gain / scale == pytest.approx(expected.gain, rel=1e-6)
-        assert found.black_level / scale == pytest.approx(expected.black_level, rel=1e-6)
+        scaled, expected = estimate_noise(counts * scale), estimate_noise(counts)
+        assert scaled.gain / scale == pytest.approx(expected.gain, rel=1e-6)
+        assert scaled.black_level / scale == pytest.approx(expected.black_level, rel=1e-6)
     pair = np.stack([counts, counts[::-1]]) * scale
     assert estimate_noise(pair, channel_axis=0, kind="gaussian").sigma > 0
 
@@ -165,28 +165,28 @@ def test_the_gain_of_a_camera_is_found(peak):
     gains = []
     for seed, name in enumerate(PHOTOGRAPHS[:3]):
         counts = np.random.default_rng(seed).poisson(photograph(name) / 255 * peak)
-        found = estimate_noise(3.0 * counts)
+        noise = estimate_noise(3.0 * counts)
         if isinstance(
-            found, PoissonGaussianNoise
+            noise, PoissonGaussianNoise
         ):  # texture of little contrast may be taken for Gaussian
-            gains.append(found.gain / 3.0)
+            gains.append(noise.gain / 3.0)
     assert len(gains) >= 2
     assert np.median(gains) == pytest.approx(1, abs=0.15)
 
 
 def test_a_black_level_is_found_where_it_matters():
     image = np.tile(np.linspace(1, 60, 400), (400, 1))
-    found = estimate_noise(200 + 2.0 * np.random.default_rng(0).poisson(image))
-    assert found.gain == pytest.approx(2.0, rel=0.15)
-    assert found.black_level == pytest.approx(200, abs=5)
+    noise = estimate_noise(200 + 2.0 * np.random.default_rng(0).poisson(image))
+    assert noise.gain == pytest.approx(2.0, rel=0.15)
+    assert noise.black_level == pytest.approx(200, abs=5)
 
 
 @pytest.mark.parametrize("sigma", [10, 25, 50])
 @pytest.mark.parametrize("name", PHOTOGRAPHS)
 def test_gaussian_noise_is_recognised(name, sigma):
-    found = estimate_noise(with_noise(photograph(name), sigma))
-    assert isinstance(found, GaussianNoise)
-    assert found.sigma == pytest.approx(sigma, abs=0.5 + 0.03 * sigma)
+    noise = estimate_noise(with_noise(photograph(name), sigma))
+    assert isinstance(noise, GaussianNoise)
+    assert noise.sigma == pytest.approx(sigma, abs=0.5 + 0.03 * sigma)
 
 
 @pytest.mark.parametrize("peak", [5, 50])

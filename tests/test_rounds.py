@@ -1,12 +1,12 @@
-"""Beyond the paper: the second step in rounds, and the help of a coarser image."""
+"""Beyond the paper: the second step in rounds."""
 
 from dataclasses import replace
 
 import numpy as np
 import oracle
 import pytest
-import pywt
 from groups import Custom
+from images import texture
 
 from nlridge import (
     CoarseScale,
@@ -18,23 +18,9 @@ from nlridge import (
     denoise,
     recipe,
 )
-from nlridge.algorithm import pyramid
-from nlridge.algorithm.framework import denoised
-from nlridge.algorithm.inputs import PlaneNoise
-from nlridge.algorithm.pyramid import coarser, coarser_noise, coarser_shape, with_coarse
 from nlridge.families import Bayes, Ridge, TwoSided
 
 FIRST, SECOND = Step(5, 9, stride=3, window=11), Step(4, 14, stride=2, window=13)
-
-
-def texture(height, width, sigma=10.0):
-    y, x = np.mgrid[:height, :width]
-    clean = 100 + 50 * np.sin(x / 3) * np.cos(y / 4)
-    return clean + np.random.default_rng(0).normal(0, sigma, clean.shape)
-
-
-def noise(*shape):
-    return np.random.default_rng(1).normal(0, 1, shape).astype(np.float32)
 
 
 @pytest.mark.parametrize("shape", [(33, 40), (9, 50), (17, 11)])
@@ -91,39 +77,6 @@ def test_a_recipe_of_one_round_is_the_two_steps_of_the_paper():
     )
 
 
-def test_what_each_scale_is_given():
-    """By an engine whose result is as easily foretold as different at each scale."""
-    calls = []
-
-    def run(inputs, step, groups=None):
-        calls.append((inputs.noisy.shape[1:], step.settings, inputs.noise.variance))
-        return np.abs(inputs.noisy), inputs.noisy
-
-    fine = Recipe(Ridge(), FIRST, SECOND)
-    small = Recipe(Ridge(), SECOND, FIRST)
-    image = noise(1, 31, 40)
-    pilot, result = denoised(
-        image, PlaneNoise(4.0), replace(fine, coarse=CoarseScale(small, 1, 2)), run
-    )
-    assert calls == [
-        ((16, 20), SECOND, 1.0),
-        ((16, 20), FIRST, 1.0),
-        ((31, 40), FIRST, 4.0),
-        ((31, 40), SECOND, 4.0),
-    ]
-    coarse = np.abs(coarser(image))
-    np.testing.assert_array_equal(pilot, with_coarse(np.abs(image), coarse, 1))
-    np.testing.assert_array_equal(result, with_coarse(np.abs(image), coarse, 2))
-    assert np.std(pilot - result) > 0.1
-
-
-def test_what_is_no_matter_of_noise_is_not_spread():
-    image = np.zeros((1, 64, 64), np.float32)
-    coarse = coarser(image)
-    coarse[0, 16, 16] = 1e6
-    assert np.abs(with_coarse(image, coarse, 1, 0.5)).max() < 1
-
-
 def test_progress_counts_the_rounds_and_the_scales():
     calls = []
     small = Recipe(Ridge(), FIRST, SECOND, Rounds(2, 0.5))
@@ -142,7 +95,7 @@ def test_noise_that_differs_from_pixel_to_pixel():
     )
     levels = np.where(np.arange(64) < 32, 2.0, 20.0) * np.ones((60, 1))
     clean = texture(60, 64, sigma=0)
-    uneven = clean + levels * noise(60, 64)
+    uneven = clean + levels * np.random.default_rng(1).normal(size=clean.shape).astype(np.float32)
     result = denoise(uneven, noise=GaussianNoise(levels), method=method)
     for half in (np.s_[:, :32], np.s_[:, 32:]):
         error = np.std((result - clean)[half])
@@ -174,67 +127,3 @@ def test_noise_that_differs_from_pixel_to_pixel():
 def test_settings_that_cannot_be(make, message):
     with pytest.raises((TypeError, ValueError), match=message):
         make()
-
-
-# The pyramid.
-
-
-def test_the_filter_is_the_wavelet_that_it_says():
-    np.testing.assert_allclose(pyramid._FILTER, pywt.Wavelet("sym8").dec_lo, atol=1e-12)
-
-
-@pytest.mark.parametrize("shape", [(64, 64), (63, 70), (5, 9), (1, 1), (1, 30), (2, 3)])
-@pytest.mark.parametrize("level", [1, 2, 3, 6])
-def test_an_image_with_its_own_coarse_one_is_itself(shape, level):
-    image = 100 + noise(2, *shape)
-    assert coarser(image).shape == (2, *coarser_shape(shape))
-    np.testing.assert_allclose(with_coarse(image, coarser(image), level), image, atol=1e-4)
-    np.testing.assert_allclose(coarser(np.full_like(image, 7.0)), 7, rtol=1e-6)
-
-
-def test_what_is_put_back_is_what_was_given():
-    """At the first level all of the coarse image is taken (but for where the image ends), and nothing finer changes."""
-    image, coarse = noise(1, 128, 144), noise(1, 64, 72)
-    result = with_coarse(image, coarse, 1)
-    inner = np.s_[:, 10:-10, 10:-10]
-    np.testing.assert_allclose(coarser(result)[inner], coarse[inner], atol=1e-5)
-    change = result - image
-    inner = np.s_[:, 20:-20, 20:-20]
-    nothing_else = with_coarse(np.zeros_like(image), coarser(change), 1)
-    np.testing.assert_allclose(change[inner], nothing_else[inner], atol=1e-5)
-
-
-def test_noise_stays_white_and_is_halved():
-    small = coarser(noise(1, 512, 512))[0]
-    assert abs(small.std() - 0.5) < 0.01
-    for shift in ((0, 1), (1, 0), (1, 1), (2, 0)):
-        assert abs(np.mean(small * np.roll(small, shift, (0, 1)))) < 0.01 * 0.25
-
-
-def test_the_variance_of_the_coarser_image():
-    variance = (1 + np.arange(48, dtype=np.float32)) * np.ones((1, 40, 1), np.float32)
-    draws = np.random.default_rng(0).normal(0, np.sqrt(variance), (4000, 40, 48)).astype(np.float32)
-    found = coarser(draws).var(axis=0)
-    expected = coarser_noise(PlaneNoise(variance)).variance[0]
-    inner = np.s_[6:-6, 6:-6]
-    assert np.abs(found[inner] / expected[inner] - 1).max() < 0.15
-    assert abs(np.mean(found[inner] / expected[inner]) - 1) < 0.01
-    assert coarser_noise(PlaneNoise(4.0)).variance == 1.0
-
-
-def test_far_away_nothing_changes_with_two_scales():
-    small = Recipe(TwoSided(), FIRST, SECOND, Rounds(3, 0.5, 0.3))
-    method = replace(small, coarse=CoarseScale(small))
-    noisy = texture(700, 720)
-    whole = denoise(noisy, 10, method=method)
-    part = denoise(noisy[:560, :580], 10, method=method)
-    np.testing.assert_array_equal(whole[:40, :50], part[:40, :50])
-
-
-def test_far_away_nothing_changes():
-    image = noise(1, 200, 200)
-    other = image.copy()
-    other[:, 150:] += 5
-    a, b = (with_coarse(each, noise(1, 100, 100), 3) for each in (image, other))
-    np.testing.assert_array_equal(a[:, :30], b[:, :30])
-    assert not np.array_equal(a[:, 30:150], b[:, 30:150])

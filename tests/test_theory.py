@@ -117,7 +117,7 @@ def assert_mean_is(samples, expected, precision):
 
 def gradient(function, parameters):
     """By central differences, which are exact for quadratic functions but for rounding."""
-    found = []
+    slopes = []
     for i, values in enumerate(parameters):
         slope = np.empty(values.shape)
         for index in np.ndindex(values.shape):
@@ -127,8 +127,8 @@ def gradient(function, parameters):
                 (*parameters[:i], values + s * step, *parameters[i + 1 :]) for s in (1, -1)
             )
             slope[index] = (function(ahead) - function(behind)) / 2e-3
-        found.append(slope.ravel())
-    return np.concatenate(found)
+        slopes.append(slope.ravel())
+    return np.concatenate(slopes)
 
 
 def assert_minimal(function, parameters):
@@ -155,9 +155,9 @@ def test_lemma_6_1_the_mean_of_a_noisy_regression():
     rng = np.random.default_rng(0)
     A, B = rng.normal(0, 3, (2, 6, 4))
     theta = rng.normal(size=(4, 4))
-    found = squared_norm((A + noises((6, 4))) @ theta - B)
+    errors = squared_norm((A + noises((6, 4))) @ theta - B)
     expected = squared_norm(A @ theta - B) + 6 * SIGMA**2 * squared_norm(theta)
-    assert_mean_is(found, expected, 0.005 * expected)
+    assert_mean_is(errors, expected, 0.005 * expected)
 
 
 def test_lemma_6_2_regression_with_a_penalty_on_the_trace():
@@ -205,11 +205,11 @@ def test_sure_is_unbiased(name, noise):
     case = CASES[name]
     variance = variance_of(case, noise)
     X, parameters = truth(case), some_parameters(case)
-    found = np.array(
+    estimates = np.array(
         [case.sure(X + W, parameters, variance) for W in noises(case.shape, variance=variance)]
     )
     expected = case.risk(X, parameters, variance)
-    assert_mean_is(found, expected, 0.01 * expected)
+    assert_mean_is(estimates, expected, 0.01 * expected)
 
 
 @any_noise
@@ -219,12 +219,12 @@ def test_the_noisier_sure_is_unbiased_for_the_noisier_risk(name, noise):
     case, plain = NOISIER[name]
     variance = variance_of(case, noise)
     X, parameters = truth(case), some_parameters(case)
-    found = np.array(
+    estimates = np.array(
         [case.sure(X + W, parameters, variance) for W in noises(case.shape, variance=variance)]
     )
     expected = case.risk(X, parameters, variance)
     assert expected > 1.05 * plain.risk(X, parameters, variance)
-    assert_mean_is(found, expected, 0.01 * expected)
+    assert_mean_is(estimates, expected, 0.01 * expected)
 
 
 @any_noise
@@ -235,9 +235,9 @@ def test_the_noisier_sure_is_the_mean_over_noise_added_to_y(name, noise):
     variance = variance_of(case, noise)
     Y, parameters = truth(case) + noises(case.shape, variance=variance)[0], some_parameters(case)
     added = np.sqrt(0.3) * noises(case.shape, 1, variance)
-    found = np.array([plain.sure(Y + V, parameters, 1.3 * variance) for V in added])
+    estimates = np.array([plain.sure(Y + V, parameters, 1.3 * variance) for V in added])
     expected = case.sure(Y, parameters, variance)
-    assert_mean_is(found, expected, 0.01 * abs(expected))
+    assert_mean_is(estimates, expected, 0.01 * abs(expected))
 
 
 @any_noise
@@ -276,8 +276,8 @@ def test_among_zeros_and_ones_sure_is_minimal_at_the_square_root_of_two(seed):
     Y = SIGMA * np.random.default_rng(seed).normal(size=shape)
     choices = np.array(list(product((0.0, 1.0), repeat=8))).reshape(-1, *shape)
     values = bm3d.sure(Y, choices, GroupNoise(SIGMA**2), P, Q)
-    found = bm3d.keep_or_cancel(Y, GroupNoise(SIGMA**2), P, Q, np.sqrt(2))
-    np.testing.assert_array_equal(choices[np.argmin(values)], found)
+    kept = bm3d.keep_or_cancel(Y, GroupNoise(SIGMA**2), P, Q, np.sqrt(2))
+    np.testing.assert_array_equal(choices[np.argmin(values)], kept)
     assert np.sum(values <= values.min()) == 1
 
 

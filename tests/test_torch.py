@@ -83,8 +83,8 @@ def test_formulas_give_the_same_for_tensors(name, step, n, m, noise):
     variance = 100.0 if noise == "same" else np.stack([uneven((n, m))] * 2)
     expected = estimator.formula(Y, X, GroupNoise(variance))
     Y, X, variance = (torch.tensor(value, dtype=torch.float64) for value in (Y, X, variance))
-    found = estimator.formula(Y, X, GroupNoise(variance))
-    for ours, theirs in zip(found, expected, strict=True):
+    results = estimator.formula(Y, X, GroupNoise(variance))
+    for ours, theirs in zip(results, expected, strict=True):
         assert ours.dtype == torch.float64
         np.testing.assert_allclose(ours, theirs, rtol=1e-7)
 
@@ -98,14 +98,14 @@ def test_formulas_hold_in_float32(name, step, mean):
     )
     expected, _ = estimator.formula(Y, X, GroupNoise(1.0))
     tensors = torch.tensor(Y).float(), torch.tensor(X).float()
-    found, _ = estimator.formula(*tensors, GroupNoise(1.0))
-    assert found.dtype == torch.float32
-    assert np.sqrt(np.mean((found.numpy() - expected) ** 2)) < 0.06
+    result, _ = estimator.formula(*tensors, GroupNoise(1.0))
+    assert result.dtype == torch.float32
+    assert np.sqrt(np.mean((result.numpy() - expected) ** 2)) < 0.06
 
 
 def test_what_is_not_positive_gives_nan_and_no_error():
-    found = nlridge.arrays.inverse(torch.tensor([[[-1.0]], [[4.0]]]))
-    assert found.isnan().flatten().tolist() == [True, False]
+    inverses = nlridge.arrays.inverse(torch.tensor([[[-1.0]], [[4.0]]]))
+    assert inverses.isnan().flatten().tolist() == [True, False]
 
 
 def pivoted_cholesky(G, tolerance):
@@ -122,16 +122,16 @@ def pivoted_cholesky(G, tolerance):
 def test_the_rank_of_each_group_is_its_own(to):
     groups = [group(25, 12, rank=rank, mean=0)[1] for rank in (1, 3, 6)] + [np.zeros((25, 12))]
     grams = np.stack([X.T @ X for X in groups])
-    found = np.asarray(ridge._pivoted_cholesky(to(grams), 1e-3, 12))
+    factors = np.asarray(ridge._pivoted_cholesky(to(grams), 1e-3, 12))
     ranks = []
-    for F, G in zip(found, grams, strict=True):
+    for F, G in zip(factors, grams, strict=True):
         expected = pivoted_cholesky(G, 1e-3)
         rank = expected.shape[1]
         np.testing.assert_allclose(F[:, :rank], expected, atol=1e-6)
         assert not F[:, rank:].any()
         ranks.append(rank)
     assert ranks == [2, 4, 7, 0]  # and one more each, for the mean patch
-    assert found.shape[-1] == 7
+    assert factors.shape[-1] == 7
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 2), (33, 40)])
@@ -171,7 +171,7 @@ def test_groups_are_those_of_the_definition(shifted, shape, max_memory):
             for y in strip.block.ys
             for x in strip.block.xs
         ]
-        for (b, y, x), found in zip(references, places, strict=True):
+        for (b, y, x), nearest in zip(references, places, strict=True):
             seen.add((b, y, x))
             distances = {}
             for v in range(max(0, y - 4), min(height - 5, y + 4) + 1):
@@ -180,7 +180,7 @@ def test_groups_are_those_of_the_definition(shifted, shape, max_memory):
                     there = images[:, b, v : v + 5, u : u + 5]
                     place = ((b - strip.images.start) * rows + v - strip.pixels.start) * width + u
                     distances[place] = np.sum((here - there) ** 2)
-            assert found == sorted(distances, key=distances.get)[:12]
+            assert nearest == sorted(distances, key=distances.get)[:12]
     first = 1 if shifted else 0
     ys, xs = ({0, *range(first, length - 5, 3), length - 5} for length in (height, width))
     assert seen == {(b, y, x) for b in range(batch) for y in ys for x in xs}
@@ -213,23 +213,23 @@ def test_noise_that_differs_from_pixel_to_pixel(channels):
     noisy = (clean + (noisy - clean) * ramp / 0.1).astype(np.float32)
     for method in ("standard", "nl-bayes", "bm3d", ALL_OF_IT):
         expected = by_cpu(noisy, ramp, method)
-        found = denoised(noisy, torch.tensor(ramp), method)
-        np.testing.assert_allclose(found, expected, atol=0.005)
+        result = denoised(noisy, torch.tensor(ramp), method)
+        np.testing.assert_allclose(result, expected, atol=0.005)
     if channels == 3:
         maps = ramp * np.array([1, 1.1, 0.9])[:, None, None]
-        found = denoised(noisy, torch.tensor(maps))
-        np.testing.assert_allclose(found, by_cpu(noisy, maps), atol=0.005)
+        result = denoised(noisy, torch.tensor(maps))
+        np.testing.assert_allclose(result, by_cpu(noisy, maps), atol=0.005)
         each = [0.1, 0.12, 0.08]
-        found = denoised(noisy, torch.tensor(each).reshape(3, 1, 1))
-        np.testing.assert_allclose(found, by_cpu(noisy, each), atol=0.005)
+        result = denoised(noisy, torch.tensor(each).reshape(3, 1, 1))
+        np.testing.assert_allclose(result, by_cpu(noisy, each), atol=0.005)
 
 
 @pytest.mark.parametrize("max_memory", [1, 2**19])
 @pytest.mark.parametrize("method", ["standard", ALL_OF_IT])
 def test_memory_has_no_influence_on_the_result(method, max_memory):
     _, noisy = photograph((1, 40, 45))
-    found = denoised(noisy, method=method, max_memory=max_memory)
-    np.testing.assert_allclose(found, denoised(noisy, method=method), atol=2e-3)
+    result = denoised(noisy, method=method, max_memory=max_memory)
+    np.testing.assert_allclose(result, denoised(noisy, method=method), atol=2e-3)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -240,8 +240,8 @@ def test_each_image_of_a_batch_is_denoised_as_if_alone(method, channels):
     gray = np.random.default_rng(2).normal(gray, 0.05, noisy.shape).astype(np.float32)
     batch = torch.tensor(np.stack([noisy, 0.5 * noisy, gray, noisy[:, ::-1].copy()]))
     sigmas = [0.1, 0.05, 0.12, 0.1]
-    found = NLRidge(method)(batch, torch.tensor(sigmas))
-    for image, sigma, clean in zip(batch, sigmas, found, strict=True):
+    result = NLRidge(method)(batch, torch.tensor(sigmas))
+    for image, sigma, clean in zip(batch, sigmas, result, strict=True):
         np.testing.assert_allclose(clean, NLRidge(method)(image[None], sigma)[0], atol=1e-5)
 
 
@@ -273,26 +273,26 @@ def test_images_of_one_level_go_together(monkeypatch):
 def test_types_come_back_and_half_precision_computes_in_float32(dtype):
     _, noisy = photograph((1, 40, 40))
     x = torch.tensor(noisy)[None].to(dtype)
-    found = NLRidge()(x, 0.1)
-    assert found.dtype == dtype
+    result = NLRidge()(x, 0.1)
+    assert result.dtype == dtype
     expected = NLRidge()(x.to(torch.promote_types(dtype, torch.float32)), 0.1)
-    torch.testing.assert_close(found, expected.to(dtype))
+    torch.testing.assert_close(result, expected.to(dtype))
 
 
 def test_scaling_by_a_power_of_two_is_exact_and_far_from_one_too():
     _, noisy = photograph((1, 40, 40))
     expected = denoised(noisy)
     for scale in (2.0**-60, 2.0**60):
-        found = denoised(scale * noisy, scale * 0.1, data_range=scale)
-        np.testing.assert_array_equal(found, np.float32(scale) * expected)
+        result = denoised(scale * noisy, scale * 0.1, data_range=scale)
+        np.testing.assert_array_equal(result, np.float32(scale) * expected)
 
 
 def test_noise_that_float32_cannot_resolve_gives_the_image_back():
     _, noisy = photograph((1, 30, 30))
     bright = noisy.copy()
     bright[0, 10, 10] = 1e12
-    found = denoised(bright)
-    assert np.isfinite(found).all()
+    result = denoised(bright)
+    assert np.isfinite(result).all()
     assert np.isfinite(denoised(noisy, 1e-3)).all()
     np.testing.assert_array_equal(denoised(noisy, 1e-6), noisy)
 
@@ -436,8 +436,8 @@ def test_out_of_memory_is_tried_again_with_half_and_the_knob_is_named():
     _, noisy = photograph((1, 30, 30))
     expected = denoised(noisy, method=running_out(0))
     with pytest.warns(RuntimeWarning, match=r"with max_memory=\d+ \(pass max_memory to NLRidge"):
-        found = denoised(noisy, method=running_out(2))
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+        result = denoised(noisy, method=running_out(2))
+    np.testing.assert_allclose(result, expected, atol=1e-6)
     with pytest.raises(torch.OutOfMemoryError), pytest.warns(RuntimeWarning):
         denoised(noisy, method=running_out(100))
 
@@ -508,11 +508,11 @@ def test_denoise_takes_a_tensor_and_gives_one_back(dtype):
     _, noisy = photograph((3, 40, 44))
     image = torch.tensor(200 * noisy).clip(0, 255).to(dtype)
     options = {"channel_axis": 0, "data_range": 255.0}
-    found = nlridge.denoise(image, torch.tensor([20.0, 20, 20]), **options)
-    assert found.dtype == (torch.float32 if dtype == torch.uint8 else dtype)
+    result = nlridge.denoise(image, torch.tensor([20.0, 20, 20]), **options)
+    assert result.dtype == (torch.float32 if dtype == torch.uint8 else dtype)
     array = (image.float() if dtype == torch.bfloat16 else image).numpy()
     expected = torch.tensor(nlridge.denoise(array, [20.0, 20, 20], **options))
-    torch.testing.assert_close(found, expected.to(found.dtype), rtol=0, atol=0)
+    torch.testing.assert_close(result, expected.to(result.dtype), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("sigma", [None, 20.0, [20.0, 20, 25], "map"])
@@ -522,12 +522,12 @@ def test_denoise_with_a_gradient_is_by_the_engine_for_tensors(sigma):
     if sigma == "map":
         sigma = np.tile(np.linspace(10, 20, 44), (40, 1))
     options = {"channel_axis": 0, "stack_axis": -1, "strength": 1.1}
-    found = nlridge.denoise(torch.tensor(stack, requires_grad=True), sigma, **options)
-    assert found.requires_grad
-    np.testing.assert_allclose(found.detach(), nlridge.denoise(stack, sigma, **options), atol=0.5)
+    result = nlridge.denoise(torch.tensor(stack, requires_grad=True), sigma, **options)
+    assert result.requires_grad
+    np.testing.assert_allclose(result.detach(), nlridge.denoise(stack, sigma, **options), atol=0.5)
     with torch.no_grad():
-        found = nlridge.denoise(torch.tensor(stack, requires_grad=True), sigma, **options)
-    np.testing.assert_array_equal(found, nlridge.denoise(stack, sigma, **options))
+        result = nlridge.denoise(torch.tensor(stack, requires_grad=True), sigma, **options)
+    np.testing.assert_array_equal(result, nlridge.denoise(stack, sigma, **options))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""PSNR on images that pip brings: a change of .03 dB anywhere is noticed."""
+"""PSNR on the sample images of scikit-image: a change of 0.03 dB is noticed."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from skimage import data
 
 import nlridge
 
-# (sigma, method): PSNR of camera, brick and coins, as measured
+# PSNR of camera, brick and coins by (sigma, method), as measured
 MEASURED = {
     (5, "fast"): (40.866, 42.133, 36.598),
     (5, "standard"): (40.957, 42.225, 36.653),
@@ -40,21 +40,21 @@ def psnr(estimate, truth):
 
 
 @pytest.mark.parametrize(("sigma", "method"), MEASURED)
-def test_psnr(sigma, method):
-    found = []
+def test_psnr_is_as_measured(sigma, method):
+    measured = []
     for seed, name in enumerate(("camera", "brick", "coins")):
         truth = getattr(data, name)()[40:296, 40:296].astype(np.float64)
         noisy = truth + np.random.default_rng(seed).normal(0, sigma, truth.shape)
-        found.append(psnr(nlridge.denoise(noisy, sigma, method=method, data_range=255), truth))
-    np.testing.assert_allclose(found, MEASURED[sigma, method], atol=0.03)
+        measured.append(psnr(nlridge.denoise(noisy, sigma, method=method, data_range=255), truth))
+    np.testing.assert_allclose(measured, MEASURED[sigma, method], atol=0.03)
 
 
-@pytest.mark.parametrize("pedestal", [0, 1000, 30000])
+@pytest.mark.parametrize("pedestal", [1000, 30000])
 @pytest.mark.parametrize("method", nlridge.method_names())
 def test_a_pedestal_costs_nothing(method, pedestal):
-    """A camera's offset, however large compared with the noise, leaves the quality as it is."""
+    """The offset of a camera, however large it is compared with the noise."""
     truth = data.camera()[40:168, 40:168].astype(np.float64)
     noisy = truth + np.random.default_rng(0).normal(0, 5, truth.shape)
     plain = psnr(nlridge.denoise(noisy, 5, method=method, data_range=255), truth)
     raised = nlridge.denoise(noisy + pedestal, 5, method=method, data_range=255) - pedestal
-    assert psnr(raised, truth) > plain - 0.25
+    assert psnr(raised, truth) == pytest.approx(plain, abs=0.02)

@@ -265,8 +265,8 @@ def test_the_kind_of_noise_can_be_settled(tmp_path, capsys, kind):
     counts = np.random.default_rng(0).poisson(truth)
     tifffile.imwrite(tmp_path / "counts.tif", counts.astype(np.uint16))
     assert run(tmp_path / "counts.tif", "--noise", kind, "--json") == 0
-    found = json.loads(capsys.readouterr().out)["noise"]["kind"]
-    assert found == ("GaussianNoise" if kind == "gaussian" else "PoissonGaussianNoise")
+    estimated = json.loads(capsys.readouterr().out)["noise"]["kind"]
+    assert estimated == ("GaussianNoise" if kind == "gaussian" else "PoissonGaussianNoise")
 
 
 def test_noise_that_does_not_grow_is_not_poisson(tmp_path, capsys):
@@ -296,8 +296,8 @@ def test_noise_command(tmp_path, capsys):
     assert f"{tmp_path / 'b.tif'} (frame 2 of 3): Gaussian noise" in said.out
     assert "c.png: the file is no image that is known" in said.err
     assert main(["noise", str(tmp_path / "b.tif"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["noise"]["sigma"] == pytest.approx(50, rel=0.1)
+    line = json.loads(capsys.readouterr().out)
+    assert line["noise"]["sigma"] == pytest.approx(50, rel=0.1)
 
 
 def test_compare_command(tmp_path, capsys):
@@ -307,16 +307,16 @@ def test_compare_command(tmp_path, capsys):
     Image.fromarray(a).save(tmp_path / "a.png")
     Image.fromarray(b).save(tmp_path / "b.png")
     assert main(["compare", str(tmp_path / "a.png"), str(tmp_path / "b.png"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    line = json.loads(capsys.readouterr().out)
     error = a.astype(float) - b
-    assert found["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)))
-    assert found["psnr"] == pytest.approx(10 * np.log10(255**2 / np.mean(error**2)))
-    assert found["largest"] == np.abs(error).max()
+    assert line["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)))
+    assert line["psnr"] == pytest.approx(10 * np.log10(255**2 / np.mean(error**2)))
+    assert line["largest"] == np.abs(error).max()
     expected = structural_similarity(
         a, b, channel_axis=-1, data_range=255, gaussian_weights=True, sigma=1.5,
         use_sample_covariance=False, win_size=11,
     )  # fmt: skip
-    assert found["ssim"] == pytest.approx(expected, abs=1e-3)
+    assert line["ssim"] == pytest.approx(expected, abs=1e-3)
     assert main(["compare", str(tmp_path / "a.png"), str(tmp_path / "a.png")]) == 0
     assert (
         "PSNR                inf dB (for a peak of 255)\nSSIM                1.0000"
@@ -335,9 +335,9 @@ def test_compare_odd_arrays(tmp_path, capsys):
     np.save(tmp_path / "b.npy", np.ones((2, 2)))
     np.save(tmp_path / "nan.npy", np.full((2, 2), np.nan))
     assert main(["compare", str(tmp_path / "a.npy"), str(tmp_path / "b.npy"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["largest"] == 3
-    assert found["ssim"] is None
+    line = json.loads(capsys.readouterr().out)
+    assert line["largest"] == 3
+    assert line["ssim"] is None
     assert main(["compare", str(tmp_path / "nan.npy"), str(tmp_path / "b.npy")]) == 1
     assert "no pixel in common that is a number" in capsys.readouterr().err
 

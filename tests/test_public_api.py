@@ -1,0 +1,154 @@
+"""What `import nlridge` offers: names that are imported when they are used, and arguments that have an effect."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import nlridge
+from nlridge import GaussianNoise, denoise, denoise_with_details
+
+NOISY = np.random.default_rng(0).normal(100, 10, (20, 24))
+
+
+def run(program):
+    """What a program prints, in a process in which nothing is imported yet."""
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+# Imports.
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    heavy = "{'numpy', 'numba', 'PIL', 'tqdm', 'torch', 'dask', 'zarr'}"
+    assert run(f"import sys, nlridge; print({heavy} & set(sys.modules))") == "set()\n"
+
+
+def test_importing_the_package_takes_no_time():
+    def seconds(program):
+        times = []
+        for _ in range(7):
+            start = time.perf_counter()
+            run(program)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    assert seconds("import nlridge") < seconds("pass") + 0.05
+
+
+def test_families_are_there_after_importing_the_package_alone():
+    assert run("import nlridge; print(nlridge.families.Ridge(0.1))") == (
+        "Ridge(noisier=0.1, tolerance=0.0)\n"
+    )
+
+
+def test_the_torch_module_is_there_after_importing_the_package_alone():
+    pytest.importorskip("torch")
+    printed = run("import nlridge; print(nlridge.torch.NLRidge('bm3d'))")
+    assert printed == "NLRidge(method='bm3d', data_range=1, strength=1)\n"
+
+
+def test_every_public_name_is_there_in_a_fresh_process():
+    pytest.importorskip("torch")
+    program = (
+        "import nlridge\nfor name in dir(nlridge): getattr(nlridge, name)\nprint(dir(nlridge))"
+    )
+    assert run(program) == f"{sorted([*nlridge.__all__, 'families', 'kernels', 'torch'])}\n"
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'nlridge' has no attribute 'denoize'"):
+        nlridge.denoize  # noqa: B018
+
+
+# Arguments without an effect.
+
+
+def sentence(name, value):
+    """A pattern of the message for an argument, without its explanation."""
+    return rf"^{name} is {re.escape(repr(value))}; expected None [^\n]+$"
+
+
+@pytest.mark.parametrize(("name", "value"), [("tile", 128), ("client", "tcp://127.0.0.1:1")])
+def test_options_of_out_are_refused_without_it(name, value):
+    with pytest.raises(ValueError, match=sentence(name, value)):
+        denoise(NOISY, 10, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("workers", 2), ("progress", True), ("client", "tcp://127.0.0.1:1")]
+)
+def test_options_that_a_dask_array_has_no_use_for_are_refused(name, value):
+    dask = pytest.importorskip("dask.array")
+    with pytest.raises(ValueError, match=sentence(name, value)):
+        denoise(dask.from_array(NOISY), 10, **{name: value})
+
+
+def test_workers_are_refused_with_a_cluster(tmp_path):
+    with pytest.raises(ValueError, match=sentence("workers", 2)):
+        denoise(NOISY, 10, out=tmp_path / "a.zarr", client="tcp://127.0.0.1:1", workers=2)
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("out", "a.npy"), ("tile", 64), ("client", "tcp://127.0.0.1:1")]
+)
+def test_options_of_large_images_are_refused_for_a_tensor(name, value):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(ValueError, match=sentence(name, value)):
+        denoise(torch.tensor(NOISY), 10, **{name: value})
+
+
+@pytest.mark.parametrize("kind", ["tensor", "Dask array"])
+def test_details_are_of_arrays_in_memory(kind):
+    module = pytest.importorskip("torch" if kind == "tensor" else "dask.array")
+    image = module.tensor(NOISY) if kind == "tensor" else module.from_array(NOISY)
+    with pytest.raises(TypeError, match=rf"^image is a {kind}; expected [^\n]+$"):
+        denoise_with_details(image, 10)
+
+
+# The protocol of noise models.
+
+
+@dataclass(frozen=True)
+class Doubled:
+    """Gaussian noise of an image whose values were doubled: a noise model from outside the package."""
+
+    level: float
+    black_level: float = 0.0
+
+    def stabilise(self, image):
+        return np.asarray(image, np.float64) / 2
+
+    def variance(self, truth, level):
+        return np.broadcast_to((2 * np.asarray(level)) ** 2, np.shape(truth))
+
+    def restore(self, estimate):
+        return 2 * np.asarray(estimate, np.float64)
+
+
+def test_a_noise_model_from_outside_is_taken():
+    expected = denoise(NOISY / 2, 5, data_range=255)
+    result = denoise(NOISY, noise=Doubled(5.0), data_range=510)
+    np.testing.assert_array_equal(result, 2 * expected)
+    assert denoise_with_details(NOISY, noise=Doubled(5.0)).noise == Doubled(5.0)
+
+
+@pytest.mark.parametrize("member", ["level", "black_level", "stabilise", "variance", "restore"])
+def test_a_noise_model_that_lacks_a_member_is_refused(member):
+    members = {"level": 10.0, "black_level": 0.0}
+    for name in ("stabilise", "variance", "restore"):
+        members[name] = getattr(GaussianNoise(10), name)
+    whole = type("Whole", (), dict(members))()
+    assert denoise(NOISY, noise=whole).shape == NOISY.shape
+    del members[member]
+    part = type("Part", (), members)()
+    for function in (denoise, denoise_with_details, nlridge.estimate_quality):
+        with pytest.raises(TypeError, match=r"^noise is .*Part.*; expected [^\n]+$"):
+            function(NOISY, noise=part)
