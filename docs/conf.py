@@ -1,4 +1,7 @@
-"""The documentation: `make docs` builds it in site/, without network; warnings are errors."""
+"""Configuration of the documentation: `make docs` builds it in site/, without network; warnings are errors."""
+
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
 
 from nlridge import __version__
 
@@ -12,10 +15,30 @@ exclude_patterns = ["releasing.md"]
 html_theme = "furo"
 html_title = "nlridge"
 html_copy_source = False
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_math_renderer = "mathml"
 
+myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
-autodoc_typehints = "none"  # docstrings have them, in words
+autodoc_typehints = "none"  # docstrings describe the types in words
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 add_module_names = False
 default_role = "code"  # names in docstrings
+
+
+def _visit_inline_math(translator, node):
+    translator.body.append(tex2mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def _visit_displayed_math(translator, node):
+    formula = tex2mathml(node.astext()).replace("<math ", '<math display="block" ', 1)
+    translator.body.append(f"<div>{formula}</div>\n")
+    raise nodes.SkipNode
+
+
+def setup(app):
+    """Render formulas as MathML, which browsers show without a script from the network."""
+    app.add_html_math_renderer("mathml", (_visit_inline_math, None), (_visit_displayed_math, None))
