@@ -1,7 +1,10 @@
 """Configuration of the documentation: `make docs` builds it in site/, without network; warnings are errors."""
 
+import re
+
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.addnodes import pending_xref
 
 from nlridge import __version__
 
@@ -39,6 +42,15 @@ def _visit_displayed_math(translator, node):
     raise nodes.SkipNode
 
 
+def _shorten_citations(app, doctree):
+    """Show [1] for the unique labels of numpydoc, which does so itself in reStructuredText but not in Markdown."""
+    for reference in doctree.findall(pending_xref):
+        label = re.fullmatch(r"\[R\w+-(\d+)\]", reference.astext())
+        if label:
+            reference.children = [nodes.inline(text=f"[{label[1]}]")]
+
+
 def setup(app):
-    """Render formulas as MathML, which browsers show without a script from the network."""
+    # Browsers show MathML without a script from the network.
     app.add_html_math_renderer("mathml", (_visit_inline_math, None), (_visit_displayed_math, None))
+    app.connect("doctree-read", _shorten_citations)
