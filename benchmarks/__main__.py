@@ -1,4 +1,4 @@
-"""Run the measurements: all of them, or those that are named."""
+"""Run all measurements, or those selected with --only."""
 
 import argparse
 
@@ -33,13 +33,16 @@ MEASUREMENTS = {
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
 parser.add_argument(
-    "--data", help="a folder of sets of PNG images (default: scikit-image's images)"
+    "--data",
+    help="folder with one folder of PNG images per test set (default: scikit-image's images)",
 )
 parser.add_argument(
     "--only",
     choices=MEASUREMENTS,
     nargs="+",
-    default=[name for name in MEASUREMENTS if name != "large"],  # it takes long, and 15 GB of disk
+    # "large" takes a long time, and 15 GB of disk.
+    default=[name for name in MEASUREMENTS if name != "large"],
+    help="measurements to run (default: all but large)",
 )
 measuring.add_arguments(parser)
 for measurement in MEASUREMENTS.values():

@@ -1,6 +1,6 @@
-"""The paper's figure: Barbara at sigma 20, by each method, with what is measured and what is published.
+"""The paper's figure: Barbara at sigma 20, denoised by each method, with measured and published PSNR.
 
-Without image 09 of Set12 it is scikit-image's cameraman, of whom nothing is published.
+Without test sets, it is scikit-image's cameraman, for which nothing is published.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ METHODS = ("noisy", "bm3d", "nl-bayes", "nl-ridge", "standard", "best")
 
 
 def add_arguments(parser):
-    del parser  # it takes none
+    del parser  # no arguments
 
 
 def run(options):

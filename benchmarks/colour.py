@@ -1,4 +1,4 @@
-"""Colour images beside the colour version of the bm3d package: PSNR and seconds, one run, in turn."""
+"""Colour images: PSNR and seconds compared with the colour version of the bm3d package, in turn in one run."""
 
 import time
 from pathlib import Path
@@ -12,9 +12,15 @@ from .progress import shown
 
 
 def add_arguments(parser):
-    parser.add_argument("--colour-sigma", type=float, nargs="+", default=[15, 25, 50])
     parser.add_argument(
-        "--colour-part", default="::7", help="a slice of the set cbsd68 (default: %(default)s)"
+        "--colour-sigma",
+        type=float,
+        nargs="+",
+        default=[15, 25, 50],
+        help="noise levels for colour images (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--colour-part", default="::7", help="slice of the test set cbsd68 (default: %(default)s)"
     )
 
 
@@ -57,8 +63,8 @@ def _ours(method):
 
 def _images(options):
     if options.data is not None and (Path(options.data) / "cbsd68").is_dir():
-        found = image_sets(options.data, ["cbsd68"], options.colour_part)["cbsd68"]
-        return [(seed, image) for seed, _, image in found]
+        images = image_sets(options.data, ["cbsd68"], options.colour_part)["cbsd68"]
+        return [(seed, image) for seed, _, image in images]
     from skimage import data
 
     return [(0, data.astronaut()), (1, data.coffee())]

@@ -1,8 +1,8 @@
-"""Are results the same as before a change?  ``python -m benchmarks.digests record FILE``, then ``compare FILE``.
+"""Check that a change leaves results the same: ``python -m benchmarks.digests record FILE``, then ``compare FILE``.
 
-Every method on every kind of input, in memory, tile by tile and as a Dask array: a digest of the bits of each
-result.  With PyTorch, whose sums have no fixed order, the results themselves, which are compared within a
-tolerance.  Bits depend on the CPU: record and compare on the same machine.
+Every method runs on every kind of input, in memory, tile by tile and as a Dask array, and a digest of the bits of
+each result is recorded.  For PyTorch, whose sums have no fixed order, the results themselves are recorded and
+compared within a tolerance.  Bits depend on the CPU: record and compare on the same machine.
 """
 
 import argparse
@@ -25,7 +25,7 @@ _SHAPE = (150, 171)  # three bands of 64 rows; an odd width
 
 
 def inputs() -> dict[str, tuple[Any, dict[str, Any]]]:
-    """Images by name, and what `denoise` is told about them besides the method."""
+    """Images by name, with the arguments of `denoise` other than the method."""
     y, x = np.mgrid[: _SHAPE[0], : _SHAPE[1]]
     clean = 128 + 50 * np.sin(x / 5 + y / 17) * np.cos(y / 7) + 40 * ((x // 30 + y // 40) % 2)
     noise = np.random.default_rng(0).normal(0, 20, (3, *_SHAPE))
@@ -49,25 +49,25 @@ def inputs() -> dict[str, tuple[Any, dict[str, Any]]]:
 
 
 def in_memory(image: Any, method: str, options: dict[str, Any]) -> Any:
-    """By `denoise`."""
+    """Denoise an array in memory."""
     return nlridge.denoise(image, method=method, **options)
 
 
 def in_tiles(image: Any, method: str, options: dict[str, Any]) -> Any:
-    """By `denoise` with `out`."""
+    """Denoise an array tile by tile, with `out`."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.npy"
         return np.array(nlridge.denoise(image, method=method, out=out, tile=64, **options))
 
 
 def by_dask(image: Any, method: str, options: dict[str, Any]) -> Any:
-    """By `denoise` of a Dask array."""
-    later = nlridge.denoise(dask.array.from_array(image), method=method, tile=64, **options)
-    return later.compute(scheduler="sync")
+    """Denoise a Dask array."""
+    lazy = nlridge.denoise(dask.array.from_array(image), method=method, tile=64, **options)
+    return lazy.compute(scheduler="sync")
 
 
 def by_torch(image: Any, method: str, options: dict[str, Any]) -> Any:
-    """By `NLRidge`, for what it takes: Gaussian noise of known level."""
+    """Denoise a tensor with `NLRidge`, if the noise is Gaussian and known."""
     sigma, strength = options.get("sigma"), options.get("strength", 1.0)
     if sigma is None or np.isnan(image).any() or "stack_axis" in options:
         raise ValueError("not for this engine")
@@ -79,15 +79,14 @@ def by_torch(image: Any, method: str, options: dict[str, Any]) -> Any:
 
 
 def digests() -> Iterator[tuple[str, str]]:
-    """What is exact: a name and the digest of the result."""
+    """Names and digests of the results that are exact."""
     for kind, run in {"memory": in_memory, "tiles": in_tiles, "dask": by_dask}.items():
         for name, result in _results(kind, run):
-            what = "refused" if result is None else _digest(result)
-            yield name, what
+            yield name, "refused" if result is None else _digest(result)
 
 
 def tensors() -> dict[str, Any]:
-    """What is exact within a tolerance: a name and the result."""
+    """The results of PyTorch by name, which are exact within a tolerance."""
     return {name: result for name, result in _results("torch", by_torch) if result is not None}
 
 
@@ -107,17 +106,17 @@ def _digest(result: Any) -> str:
 
 
 def record(file: Path) -> None:
-    """Keep all of it in an NPZ file."""
+    """Save digests and results to an NPZ file."""
     exact = dict(digests())
     np.savez_compressed(file, names=list(exact), digests=list(exact.values()), **tensors())
     print(f"{len(exact)} digests in {file}")
 
 
 def compare(file: Path) -> int:
-    """Print what differs; gives the exit code."""
-    with np.load(file) as kept:
-        before = dict(zip(kept["names"].tolist(), kept["digests"].tolist(), strict=True))
-        results = {name: kept[name] for name in kept if name.startswith("torch")}
+    """Print the differences from a saved file; returns the exit code."""
+    with np.load(file) as saved:
+        before = dict(zip(saved["names"].tolist(), saved["digests"].tolist(), strict=True))
+        results = {name: saved[name] for name in saved if name.startswith("torch")}
     now = dict(digests())
     different = [name for name in before if now.get(name) != before[name]]
     for name in different:
@@ -134,11 +133,11 @@ def compare(file: Path) -> int:
 
 
 def main() -> int:
-    """The command."""
-    words = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    words.add_argument("what", choices=("record", "compare"))
-    words.add_argument("file", type=Path)
-    options = words.parse_args()
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=("record", "compare"))
+    parser.add_argument("file", type=Path)
+    options = parser.parse_args()
     if options.what == "record":
         record(options.file)
         return 0

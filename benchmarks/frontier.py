@@ -1,7 +1,7 @@
-"""Quality against time, as a picture: every recipe, other packages measured in the same run, and what is published.
+"""Quality against time, as a plot: every method, other packages measured in the same run, and published values.
 
-Seconds are for 512 x 512 pixels, PSNR is the mean over all of Set12 (or of scikit-image's images).  Published
-figures are lines, since seconds of other machines do not compare.
+Seconds are for 512 x 512 pixels; PSNR is the mean over Set12 (or scikit-image's images).  Published values are drawn
+as lines, since times measured on other machines are not comparable.
 """
 
 import time
@@ -14,7 +14,7 @@ from .published import SET12
 from .speed import images_of_512, methods
 
 _GRAY = "#6b7280"
-# Where a name stands, in points from its place, so that none hides another.
+# Offsets of labels from their points, so that none hides another.
 _BESIDE = {
     "nl-ridge": (9, -4),
     "nl-bayes": (-4, -19),
@@ -24,8 +24,15 @@ _BESIDE = {
 
 
 def add_arguments(parser):
-    parser.add_argument("--frontier-sigma", type=float, default=25)
-    parser.add_argument("--picture", default="frontier.png", help="where the picture goes")
+    parser.add_argument(
+        "--frontier-sigma",
+        type=float,
+        default=25,
+        help="noise level of the plot of quality against time (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--picture", default="frontier.png", help="file for that plot (default: %(default)s)"
+    )
 
 
 def run(options):
@@ -51,17 +58,17 @@ def run(options):
 
 
 def _seconds(calls, image, sigma):
-    """The shortest time of each, all in turn."""
+    """The shortest time of each method, measured in turn."""
     noisy = with_noise(image[1], sigma, image[0])
-    found = dict.fromkeys(calls, np.inf)
+    shortest = dict.fromkeys(calls, np.inf)
     for call in calls.values():
         call(noisy[:64, :64], sigma)
     for turn in range(3):
         for name, call in shown(calls.items(), f"seconds, turn {turn + 1} of 3"):
             start = time.perf_counter()
             call(noisy, sigma)
-            found[name] = min(found[name], time.perf_counter() - start)
-    return found
+            shortest[name] = min(shortest[name], time.perf_counter() - start)
+    return shortest
 
 
 def _draw(seconds, quality, sigma, published, path):

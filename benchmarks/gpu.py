@@ -1,8 +1,8 @@
-"""The PyTorch engine on the device that is found: images per second, memory and PSNR of each recipe.
+"""The PyTorch engine on a device: images per second, memory and PSNR of each method.
 
     python -m benchmarks.gpu [--device cuda] [--size 512] [--batch 4] [--sigma 25]
 
-Images are scikit-image's, cut to one size.  The time is that of the fastest of some turns, after one to warm up.
+Images are scikit-image's, cropped to one size.  The time is that of the fastest repetition, after one to warm up.
 """
 
 import argparse
@@ -20,12 +20,25 @@ from .images import BUNDLED
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
-    parser.add_argument("--device", default=_device())
-    parser.add_argument("--size", type=int, default=512)
-    parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--sigma", type=float, default=25.0, help="on a scale from 0 to 255")
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--max-memory", type=int, help="in bytes")
+    parser.add_argument(
+        "--device", default=_device(), help="device of PyTorch (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--size", type=int, default=512, help="side of the images in pixels (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--batch", type=int, default=4, help="number of images (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--sigma",
+        type=float,
+        default=25.0,
+        help="standard deviation of the noise, on a scale of 0 to 255",
+    )
+    parser.add_argument(
+        "--repeat", type=int, default=3, help="number of repetitions (default: %(default)s)"
+    )
+    parser.add_argument("--max-memory", type=int, help="memory limit of NLRidge, in bytes")
     options = parser.parse_args(arguments)
     device = torch.device(options.device)
     clean, noisy = _images(options, device)
@@ -52,13 +65,13 @@ def main(arguments=None):
 def _images(options, device):
     from skimage import data
 
-    found = []
+    images = []
     for k in range(options.batch):
         image = torch.tensor(getattr(data, BUNDLED[k % len(BUNDLED)])()).float() / 255
         height, width = image.shape
         repeated = image.repeat(-(-options.size // height), -(-options.size // width))
-        found.append(repeated[None, : options.size, : options.size])
-    clean = torch.stack(found)
+        images.append(repeated[None, : options.size, : options.size])
+    clean = torch.stack(images)
     noise = torch.randn(clean.shape, generator=torch.Generator().manual_seed(0))
     return clean.to(device), (clean + options.sigma / 255 * noise).to(device)
 
@@ -84,7 +97,7 @@ def _forget(device):
 
 
 def _peak(device):
-    """In MB: of the device where that is known, and of the whole process elsewhere."""
+    """Peak memory in MB: of the device if it is known, and of the whole process otherwise."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
     scale = 2**20 if sys.platform == "darwin" else 2**10

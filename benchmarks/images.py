@@ -1,4 +1,4 @@
-"""Test images and their noise, the same for every measurement."""
+"""Test images and their noise, shared by all measurements."""
 
 from pathlib import Path
 
@@ -9,10 +9,10 @@ BUNDLED = ("camera", "coins", "moon", "brick", "grass", "gravel", "page")
 
 
 def image_sets(data, names, part):
-    """{name of set: [(seed, name of image, image)]}, from the folders in `data` or scikit-image's own.
+    """Test sets as {name: [(seed, file name, image)]}, from the folders in `data`, or scikit-image's images.
 
-    `part` keeps of each set what a slice says: "::2" the odd-numbered files, "1::2" the even ones.
-    Sets in colour have to be named.
+    `part` is a slice that selects images of each set: "::2" the odd-numbered files, "1::2" the even-numbered ones.
+    Sets of colour images are included only if they are named.
     """
     kept = slice(*(int(s) if s else None for s in part.split(":"))) if part else slice(None)
     if data is None:
@@ -32,19 +32,19 @@ def image_sets(data, names, part):
 
 
 def colour(image):
-    """The axis of its channels, if it has any."""
+    """The channel axis of an image, or None if it is gray."""
     return -1 if image.ndim == 3 else None
 
 
 def with_noise(image, sigma, seed, turn=0):
-    """White Gaussian noise added in float and never clipped, as float32; other noise for each turn."""
+    """Add white Gaussian noise, without clipping, as float32; each turn draws different noise."""
     seed = [seed, turn] if turn else seed
     noise = np.random.default_rng(seed).normal(0, sigma, image.shape)
     return (image + noise).astype(np.float32)
 
 
 def psnr(estimate, truth, clipped=True):
-    """PSNR for a peak of 255, of the estimate clipped to [0, 255] (a noisy image is taken as it is)."""
+    """PSNR for a peak of 255; the estimate is clipped to [0, 255] unless `clipped` is False."""
     estimate = np.asarray(estimate, np.float64)
     error = (np.clip(estimate, 0, 255) if clipped else estimate) - truth
     return 10 * np.log10(255**2 / np.mean(error**2))

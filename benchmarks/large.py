@@ -1,4 +1,4 @@
-"""An image larger than memory should be: megapixels a second, peak memory, seams, and how it scales with workers."""
+"""A very large image on disk: megapixels per second, peak memory, exactness, and scaling with the number of workers."""
 
 import json
 import subprocess
@@ -13,16 +13,32 @@ import nlridge
 
 from .images import BUNDLED
 
-SIGMA = 25.0  # of the noise, on the scale of 0 to 255; pixels are 64 times that
-SIDE = 2048  # of what is denoised in memory, to compare with
+SIGMA = 25.0  # noise on a scale of 0 to 255; pixel values are 64 times as large
+SIDE = 2048  # of the part that is denoised in memory, for comparison
 
 
 def add_arguments(parser):
-    parser.add_argument("--huge", type=int, default=20000, help="side of the image in Zarr")
-    parser.add_argument("--huge-method", default="fast")
-    parser.add_argument("--huge-tile", type=int, default=2048)
-    parser.add_argument("--scaling", type=int, default=8192, help="side for one worker and two")
-    parser.add_argument("--scaling-tile", type=int, default=1024)
+    parser.add_argument(
+        "--huge",
+        type=int,
+        default=20000,
+        help="side of the image on disk, in pixels (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--huge-method", default="fast", help="method for that image (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--huge-tile", type=int, default=2048, help="side of its tiles (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--scaling",
+        type=int,
+        default=8192,
+        help="side of the image for one worker and two (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--scaling-tile", type=int, default=1024, help="side of its tiles (default: %(default)s)"
+    )
 
 
 def run(options):
@@ -35,12 +51,12 @@ def run(options):
         seconds = [timed(lambda: nlridge.denoise(part, workers=2, **settings))[1]]
         print(f"\n{options.huge_method}: {options.huge} x {options.huge} uint16 in Zarr, "
               f"tiles of {options.huge_tile}, two threads")  # fmt: skip
-        result, found = in_one_process(folder, options.huge_tile, settings)
+        result, costs = in_one_process(folder, options.huge_tile, settings)
         seconds.append(timed(lambda: nlridge.denoise(part, workers=2, **settings))[1])
-        rate, in_memory = image.size / 1e6 / found["seconds"], part.size / 1e6 / np.mean(seconds)
+        rate, in_memory = image.size / 1e6 / costs["seconds"], part.size / 1e6 / np.mean(seconds)
         print(f"  in memory, {SIDE} x {SIDE}: {in_memory:.2f} MP/s (before and after)")
-        print(f"  {found['seconds']:.0f} s, {rate:.2f} MP/s, {100 * rate / in_memory:.0f} % of that; "
-              f"peak memory {found['megabytes']:.0f} MB", flush=True)  # fmt: skip
+        print(f"  {costs['seconds']:.0f} s, {rate:.2f} MP/s, {100 * rate / in_memory:.0f} % of that; "
+              f"peak memory {costs['megabytes']:.0f} MB", flush=True)  # fmt: skip
         compare(image, result, settings)
         scaling(image, folder, settings, options)
 
@@ -60,7 +76,7 @@ print(seconds, int(peak) * 1024 / 1e6)
 
 
 def in_one_process(folder, tile, settings):
-    """The result by two threads of a new process, and what it took."""
+    """The result of two threads in a new process, with its time and peak memory."""
     import zarr
 
     command = [sys.executable, "-c", ALONE, str(folder), str(tile), json.dumps(settings)]
@@ -70,7 +86,7 @@ def in_one_process(folder, tile, settings):
 
 
 def make(path, side):
-    """Real textures, turned and side by side, with noise."""
+    """Create an image of real textures, rotated and side by side, with noise."""
     import zarr
     from skimage import data
 
@@ -81,21 +97,21 @@ def make(path, side):
     for top in range(0, side, 1024):
         rows = []
         for _ in range(2):
-            some = [
+            row = [
                 np.rot90(textures[rng.integers(len(textures))], rng.integers(4))
                 for _ in range(-(-side // 512))
             ]
-            rows.append(np.concatenate(some, axis=1)[:, :side])
-        band = np.concatenate(rows)[: side - top]
-        noisy = 64 * (band + rng.normal(0, SIGMA, band.shape)) + 8192
-        image[top : top + len(band)] = np.clip(np.rint(noisy), 0, 65535).astype(np.uint16)
+            rows.append(np.concatenate(row, axis=1)[:, :side])
+        clean = np.concatenate(rows)[: side - top]
+        noisy = 64 * (clean + rng.normal(0, SIGMA, clean.shape)) + 8192
+        image[top : top + len(clean)] = np.clip(np.rint(noisy), 0, 65535).astype(np.uint16)
     return zarr.open_array(path, mode="r")
 
 
 def compare(image, result, settings):
-    """The upper left corner, denoised in one go: apart from its lower and right margin it has to be the same."""
+    """Compare the upper left corner with the same part denoised in memory, with a margin on the other sides."""
     side = min(4096, *image.shape)
-    margin = 400 if side < image.shape[0] else 0  # more than all steps together reach
+    margin = 400 if side < image.shape[0] else 0  # more than the reach of all passes together
     whole = nlridge.denoise(image[: side + margin, : side + margin], **settings)[:side, :side]
     difference = np.abs(whole - result[:side, :side]).max()
     print(f"  largest difference from the result in memory, {side} x {side}: {difference:g}")
@@ -105,7 +121,7 @@ def compare(image, result, settings):
 
 
 def scaling(image, folder, settings, options):
-    """One worker process and two, and what one predicts for two and for many."""
+    """Measure one worker process and two, and model larger clusters from one."""
     import zarr
 
     side, tile = min(options.scaling, image.shape[0]), options.scaling_tile
@@ -113,24 +129,24 @@ def scaling(image, folder, settings, options):
     print(
         f"{options.huge_method}: {side} x {side}, tiles of {tile}, worker processes of one thread"
     )
-    one, alone, found = on_workers(part, folder, 1, tile, settings)
+    one, alone, costs = on_workers(part, folder, 1, tile, settings)
     two, together, both = on_workers(part, folder, 2, tile, settings)
-    print(f"  one and two give the same: {np.array_equal(one[:], two[:])}")
-    stages = [[end - start for start, end in stage] for stage in found["stages"]]
+    print(f"  one and two workers give the same result: {np.array_equal(one[:], two[:])}")
+    stages = [[end - start for start, end in stage] for stage in costs["stages"]]
     bands, work = -(-side // tile), sum(map(sum, stages))
     overhead = (alone - work) / len(stages)
     print(f"  one worker: {len(stages)} stages of up to {bands} bands, {work:.1f} s of tasks, "
-          f"{1000 * overhead:.0f} ms between stages, {found['bytes'] / side**2:.0f} bytes read and written a pixel")  # fmt: skip
-    print(f"  two workers by the model: {modelled(stages, 2, overhead):.1f} s, measured {together:.1f} s, "
+          f"{1000 * overhead:.0f} ms between stages, {costs['bytes'] / side**2:.0f} bytes read and written per pixel")  # fmt: skip
+    print(f"  two workers, modelled: {modelled(stages, 2, overhead):.1f} s, measured {together:.1f} s, "
           f"efficiency {50 * alone / together:.0f} % (model {50 * alone / modelled(stages, 2, overhead):.0f} %; "
-          f"by the time of processors {100 * found['cpu'] / both['cpu']:.0f} %), "
+          f"by CPU time {100 * costs['cpu'] / both['cpu']:.0f} %), "
           f"peak memory {both['megabytes']:.0f} MB", flush=True)  # fmt: skip
     for rows in (options.huge, 5 * options.huge):
-        many(stages, bands, overhead, found["bytes"] / side**2, options.huge / side, rows, options)
+        many(stages, bands, overhead, costs["bytes"] / side**2, options.huge / side, rows, options)
 
 
 def modelled(stages, workers, overhead):
-    """Seconds: tasks of a stage go to workers as they come, and a stage begins when the one before is done."""
+    """Seconds if each task goes to the first free worker, and a stage starts when the previous one is done."""
     seconds = 0.0
     for tasks in stages:
         free = [0.0] * workers
@@ -141,7 +157,7 @@ def modelled(stages, workers, overhead):
 
 
 def many(stages, bands, overhead, bytes_a_pixel, wider, rows, options):
-    """What the model says of more workers, for a wider image of as many rows and of the same tiles."""
+    """Print the model for more workers, for a wider image with the given rows and the same tiles."""
     tile, size = options.scaling_tile, rows * options.huge
     larger = []
     for tasks in stages:  # those at half the size have half the bands
@@ -152,11 +168,11 @@ def many(stages, bands, overhead, bytes_a_pixel, wider, rows, options):
     for workers in (1, 8, 16, 32, 64, 128):
         seconds = modelled(larger, workers, overhead)
         print(f"    {workers:4d} workers {seconds:8.1f} s, efficiency {100 * alone / seconds / workers:3.0f} %, "
-              f"{size * bytes_a_pixel / seconds / 1e6:6.0f} MB/s of the file system")  # fmt: skip
+              f"{size * bytes_a_pixel / seconds / 1e6:6.0f} MB/s of file system traffic")  # fmt: skip
 
 
 def on_workers(image, folder, workers, tile, settings):
-    """The result by some worker processes, the seconds, and what workers say of it."""
+    """The result of some worker processes, the seconds, and the costs that workers report."""
     from distributed import Client, LocalCluster, get_task_stream
 
     with (
@@ -176,17 +192,17 @@ def on_workers(image, folder, workers, tile, settings):
 
 
 def stages_of(stream):
-    """[(start, end) of each task] of each stage, from Dask's record: those of a stage were sent together."""
-    found = {}
+    """The (start, end) of each task, by stage, from Dask's task stream; keys of a stage share a prefix."""
+    stages = {}
     for task in stream:
         spans = [s for s in task["startstops"] if s["action"] == "compute"]
         name = task["key"].rsplit("-", 1)[0] if isinstance(task["key"], str) else task["key"][0]
-        found.setdefault(name, []).append((spans[0]["start"], spans[0]["stop"]))
-    return [sorted(tasks) for tasks in sorted(found.values(), key=min)]
+        stages.setdefault(name, []).append((spans[0]["start"], spans[0]["stop"]))
+    return [sorted(tasks) for tasks in sorted(stages.values(), key=min)]
 
 
 def used():
-    """By this process so far: time of processors, bytes read and written, and the peak of its memory."""
+    """CPU time, bytes read and written, and peak memory of this process so far."""
     peak = Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]
     lines = Path("/proc/self/io").read_text().splitlines()
     counts = {name: int(number) for name, number in (line.split(":") for line in lines)}
@@ -198,7 +214,7 @@ def used():
 
 
 def timed(call):
-    """What is called, and how long it takes."""
+    """The result of a call, and its time in seconds."""
     start = time.perf_counter()
-    found = call()
-    return found, time.perf_counter() - start
+    result = call()
+    return result, time.perf_counter() - start

@@ -1,7 +1,7 @@
-"""PSNR, seconds and memory of methods on images: each measured once, and kept in a CSV file.
+"""PSNR, seconds and memory of methods on images: each is measured once, and saved to a CSV file.
 
-A line is written as soon as it is measured, so that a measurement goes on where it stopped.  Lines of other versions of
-the package's sources are left alone, and do not count.
+A line is written as soon as it is measured, so that an interrupted measurement can be resumed.  Lines of other versions
+of the package's sources are kept, but ignored.
 """
 
 import csv
@@ -29,12 +29,12 @@ class Row(NamedTuple):
     image: str
     sigma: float
     turn: int
-    """0 for the noise of the figures, more for other draws."""
+    """0 for the noise of the published figures, larger for other draws."""
     method: str
     psnr: float
     seconds: float
     megabytes: float
-    """Peak of the memory that the call took; NaN where the system does not tell."""
+    """Peak memory of the call; NaN if the system does not report it."""
 
     @property
     def key(self):
@@ -42,23 +42,30 @@ class Row(NamedTuple):
 
 
 def add_arguments(parser):
-    parser.add_argument("--results", type=Path, default=Path("results"), help="a folder for what is found")  # fmt: skip
-    parser.add_argument("--sets", nargs="+", help="folders in DATA (default: all gray ones)")
-    parser.add_argument("--part", help="a slice of each set: 1::2 for the even-numbered files")
-    parser.add_argument("--seeds", type=int, default=1, help="draws of the noise for each image")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="folder for the results (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--sets", nargs="+", help="folders in DATA (default: all with gray images)")
+    parser.add_argument(
+        "--part", help="slice of each set, such as 1::2 for the even-numbered files"
+    )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=1,
+        help="number of draws of the noise for each image (default: %(default)s)",
+    )
 
 
 def measured(options, methods, sigmas, sets):
-    """Yields a row for each image, sigma, draw of the noise and method."""
+    """Yield a row for each image, sigma, draw of the noise and method."""
     options.results.mkdir(parents=True, exist_ok=True)
     path = options.results / "images.csv"
-    kept, sources = _read(path), _digest()
-    jobs = list(_jobs(sources, sets, sigmas, options.seeds))
+    saved, sources = _read(path), _digest()
+    cases = list(_cases(sources, sets, sigmas, options.seeds))
     with path.open("a", newline="", encoding="utf-8") as file:
-        for key, seed, image in shown(jobs, f"{len(methods)} methods on images"):
+        for key, seed, image in shown(cases, f"{len(methods)} methods on images"):
             noisy = None
             for method in methods:
-                row = kept.get((*key, method))
+                row = saved.get((*key, method))
                 if row is None:
                     if noisy is None:
                         noisy = with_noise(image, key[3], seed, key[4])
@@ -68,7 +75,7 @@ def measured(options, methods, sigmas, sets):
                 yield row
 
 
-def _jobs(sources, sets, sigmas, turns):
+def _cases(sources, sets, sigmas, turns):
     for turn in range(turns):
         for name, images in sets.items():
             for sigma in sigmas:
@@ -84,7 +91,7 @@ def _measure(method, noisy, sigma, image):
     if method not in _warm:  # compile and load
         call(noisy[:64, :64], sigma)
         _warm.add(method)
-    before = _forget_the_peak()
+    before = _reset_peak()
     start = time.perf_counter()
     clean = call(noisy, sigma)
     seconds = time.perf_counter() - start
@@ -93,10 +100,11 @@ def _measure(method, noisy, sigma, image):
     return round(quality, 4), round(seconds, 4), round(megabytes, 1)
 
 
-def _forget_the_peak():
-    """The memory that the process has now, in MB, which is its peak from now on; Linux alone can do that."""
+def _reset_peak():
+    """Reset the peak memory of the process to its present memory, and return that in MB; works on Linux only."""
     try:
-        ctypes.CDLL(None).malloc_trim(0)  # what was freed before shall not hide what is taken
+        # Memory that was freed before must not hide memory that is allocated.
+        ctypes.CDLL(None).malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5")
     except (OSError, AttributeError, TypeError):
         return np.nan
@@ -112,15 +120,15 @@ def _peak():
 
 
 def _read(path):
-    """{key: row} of a file; a line that was cut off is left out."""
+    """The rows of a file by key, without a truncated line."""
     if not path.exists():
         path.write_text(",".join(Row._fields) + "\n", encoding="utf-8")
-    found = {}
+    rows = {}
     for cells in csv.reader(path.read_text(encoding="utf-8").splitlines()[1:]):
         if len(cells) == len(Row._fields):
             row = Row(*cells[:3], float(cells[3]), int(cells[4]), cells[5], *map(float, cells[6:]))
-            found[row.key] = row
-    return found
+            rows[row.key] = row
+    return rows
 
 
 def _digest():

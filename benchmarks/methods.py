@@ -1,10 +1,10 @@
-"""What the name of a method stands for: a function of a noisy image and sigma, on a scale of 0 to 255.
+"""Methods by name: functions of a noisy image and sigma, on a scale of 0 to 255.
 
-- a recipe, with changes behind commas: "nl-ridge", "nl-ridge,m2=60,p2=7", "bm3d,threshold=1.414,steps=1".  p1, m1, p2,
-  m2 are the sides of patches and the sizes of groups of both steps; steps=1 leaves the second step out, steps=3 does it
-  again on its own result; threshold and noisier are options of the families.
-- another package: one of `OTHERS`.
-- "noisy", the image as it is.
+- A method of nlridge, with changes to its recipe after commas: "nl-ridge", "nl-ridge,m2=60,p2=7",
+  "bm3d,threshold=1.414,steps=1".  p1, m1, p2 and m2 are the patch and group sizes of both steps; steps=1 omits the
+  second step, steps=3 repeats it on its own result; threshold and noisier are options of the families.
+- Another package: one of `OTHERS`.
+- "noisy": the image itself.
 """
 
 import math
@@ -41,11 +41,11 @@ def denoiser(name, workers=None):
         return OTHERS[name]()
 
     def call(noisy, sigma):
-        found = recipe(name, sigma)
+        chosen = recipe(name, sigma)
         if "steps=3" in name:
-            return _again(noisy, sigma, found, checked_workers(workers))
+            return _with_third_step(noisy, sigma, chosen, checked_workers(workers))
         return nlridge.denoise(
-            noisy, sigma, method=found, channel_axis=colour(noisy), workers=workers
+            noisy, sigma, method=chosen, channel_axis=colour(noisy), workers=workers
         )
 
     return call
@@ -54,27 +54,28 @@ def denoiser(name, workers=None):
 def recipe(name, sigma):
     """The recipe that a name stands for, with its changes."""
     name, *changes = name.split(",")
-    found = nlridge.recipe(name, sigma)
+    changed = nlridge.recipe(name, sigma)
     options = {}
     for change in changes:
         key, value = change.split("=")
         if key in _SETTINGS:
             step, setting = _SETTINGS[key]
-            found = replace(found, **{step: replace(getattr(found, step), **{setting: int(value)})})
+            settings = replace(getattr(changed, step), **{setting: int(value)})
+            changed = replace(changed, **{step: settings})
         elif key == "steps":
-            found = replace(found, second=None) if value == "1" else found
+            changed = replace(changed, second=None) if value == "1" else changed
         else:
             options[key] = None if value == "none" else float(value)
-    return replace(found, family=_FAMILIES[name](**options)) if options else found
+    return replace(changed, family=_FAMILIES[name](**options)) if options else changed
 
 
-def _again(noisy, sigma, found, workers):
-    """Both steps, and the second once more with its result as the pilot."""
+def _with_third_step(noisy, sigma, chosen, workers):
+    """Run both steps, and the second once more with its result as the pilot."""
     run = partial(cpu.run_pass, workers=workers, tick=lambda: None)
     scaled = (noisy / sigma)[None].astype(np.float32)
-    *_, result = two_steps(scaled, PlaneNoise(1.0), found, run)
+    *_, result = two_steps(scaled, PlaneNoise(1.0), chosen, run)
     inputs = StepInputs(scaled, guide=result, similar=result, noise=PlaneNoise(1.0))
-    again, _ = run(inputs, passes_of(found)[-1])
+    again, _ = run(inputs, passes_of(chosen)[-1])
     return sigma * again[0]
 
 
@@ -123,11 +124,11 @@ OTHERS = {
 
 
 def installed_others():
-    """{name: function} of the other packages that are there."""
-    found = {}
+    """The functions of the other packages that are installed, by name."""
+    installed = {}
     for name, load in OTHERS.items():
         try:
-            found[name] = load()
+            installed[name] = load()
         except ImportError:
             print(f"{name}: not installed")
-    return found
+    return installed

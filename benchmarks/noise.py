@@ -1,4 +1,4 @@
-"""How well the noise is found out, and what it costs not to know it."""
+"""The accuracy of noise estimation, and the cost of not knowing the noise."""
 
 import time
 
@@ -13,7 +13,13 @@ PEAKS = (5, 20, 100)
 
 
 def add_arguments(parser):
-    parser.add_argument("--noise-sigma", type=float, nargs="+", default=[2, 5, 10, 15, 25, 35, 50])
+    parser.add_argument(
+        "--noise-sigma",
+        type=float,
+        nargs="+",
+        default=[2, 5, 10, 15, 25, 35, 50],
+        help="noise levels to estimate (default: %(default)s)",
+    )
 
 
 def run(options):
@@ -43,21 +49,19 @@ def _sigma(name, images, levels):
         print(
             f"  sigma {sigma:<3g} {_rms(ours):.3f} {np.mean(ours):+.3f} {np.max(np.abs(ours)):.2f}"
             f"   scikit-image {_rms(theirs):.3f}   {seconds / len(images):.3f} s"
-            f"   taken for Gaussian: {sum(kinds)} of {len(kinds)}",
+            f"   estimated as Gaussian: {sum(kinds)} of {len(kinds)}",
             flush=True,
         )
 
 
 def _poisson(name, images):
-    print(
-        f"\nPSNR for Poisson noise, {name}: known, found out, taken for Gaussian of the mean level"
-    )
+    print(f"\nPSNR for Poisson noise, {name}: known, estimated, Gaussian noise of the mean level")
     for peak in PEAKS:
-        found = []
+        values = []
         for seed, _, image in shown(images, f"peak {peak}"):
             gain = 255 / peak
             noisy = gain * np.random.default_rng(seed).poisson(image / gain)
-            found.append(
+            values.append(
                 [
                     psnr(clean, image)
                     for clean in (
@@ -68,7 +72,7 @@ def _poisson(name, images):
                 ]
             )
         print(
-            f"  peak {peak:<4d}", *(f"{value:.3f}" for value in np.mean(found, axis=0)), flush=True
+            f"  peak {peak:<4d}", *(f"{value:.3f}" for value in np.mean(values, axis=0)), flush=True
         )
 
 
@@ -77,25 +81,25 @@ def _missing_and_clean(name, images):
         psnr(nlridge.denoise(image.astype(np.float32)), image)
         for _, _, image in shown(images, "clean images")
     ]
-    print(f"\nclean images, {name}: least PSNR to the input {min(untouched):.1f} dB")
+    print(f"\nclean images, {name}: lowest PSNR relative to the input {min(untouched):.1f} dB")
     cost = []
     for seed, _, image in shown(images, "missing pixels"):
         noisy = with_noise(image, 25, seed)
-        there = np.random.default_rng(99).random(image.shape) >= 0.05
+        known = np.random.default_rng(99).random(image.shape) >= 0.05
         whole = nlridge.denoise(noisy, 25, data_range=255)
-        part = nlridge.denoise(np.where(there, noisy, np.nan), 25, data_range=255)
-        cost.append(psnr(part[there], image[there]) - psnr(whole[there], image[there]))
+        part = nlridge.denoise(np.where(known, noisy, np.nan), 25, data_range=255)
+        cost.append(psnr(part[known], image[known]) - psnr(whole[known], image[known]))
     print(f"5 % of pixels missing, sigma 25: {np.mean(cost):+.3f} dB, worst {min(cost):+.3f}")
 
 
 def _map(name, images):
-    """Two halves, at sigma 10 and 40: all known, or the best single sigma for each image."""
+    """Compare a map of two halves, at sigma 10 and 40, with the best single sigma for each image."""
     singles = (10, 15, 20, 25, 30, 35, 40)
     print(
         f"\nPSNR where sigma is 10 on the left and 40 on the right, {name}: map, best single sigma"
     )
     for method in nlridge.method_names():
-        found = []
+        pairs = []
         for seed, _, image in shown(images, method):
             sigma = np.where(np.arange(image.shape[1]) < image.shape[1] // 2, 10.0, 40.0)
             sigma = np.broadcast_to(sigma, image.shape)
@@ -104,9 +108,9 @@ def _map(name, images):
                 psnr(nlridge.denoise(noisy, s, method=method, data_range=255), image)
                 for s in (sigma, *singles)
             )
-            found.append((known, max(others)))
-        known, best = np.mean(found, axis=0)
-        worst = min(a - b for a, b in found)
+            pairs.append((known, max(others)))
+        known, best = np.mean(pairs, axis=0)
+        worst = min(a - b for a, b in pairs)
         print(
             f"  {method:10s} {known:.3f} {best:.3f} ({known - best:+.3f}, worst {worst:+.3f})",
             flush=True,
@@ -114,19 +118,19 @@ def _map(name, images):
 
 
 def _estimated_psnr(name, images):
-    """estimate_quality against the truth, with sigma known and found out."""
+    """Compare estimate_quality with the truth, for known and for estimated sigma."""
     print(
         f"\nerror of estimate_quality in dB, {name} (mean, largest, root mean square in standard errors)"
     )
     for sigma in (15, 25):
-        for kind, given in (("known", sigma), ("found out", None)):
+        for kind, given in (("known", sigma), ("estimated", None)):
             errors, scores = [], []
             for seed, _, image in shown(images, f"sigma {sigma}, {kind}"):
                 noisy = with_noise(image, sigma, seed)
-                found = nlridge.estimate_quality(noisy, given, peak=255)
-                truth = 10 * np.log10(255**2 / np.mean((found.denoised.image - image) ** 2.0))
-                errors.append(abs(found.psnr - truth))
-                scores.append(errors[-1] / found.standard_error)
+                quality = nlridge.estimate_quality(noisy, given, peak=255)
+                truth = 10 * np.log10(255**2 / np.mean((quality.denoised.image - image) ** 2.0))
+                errors.append(abs(quality.psnr - truth))
+                scores.append(errors[-1] / quality.standard_error)
             print(
                 f"  sigma {sigma} {kind:9s} {np.mean(errors):.3f} {np.max(errors):.2f} {_rms(scores):.2f}",
                 flush=True,

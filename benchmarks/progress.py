@@ -1,8 +1,8 @@
-"""How far a measurement is."""
+"""Progress bars of measurements."""
 
 from tqdm import tqdm
 
 
 def shown(things, what):
-    """The things one by one, with a bar on the terminal while they are worked on."""
+    """Iterate over things, with a progress bar on the terminal."""
     return tqdm(things, desc=what, leave=False, disable=None)

@@ -1,6 +1,6 @@
-"""What others have published, in dB of PSNR: constants, none of them measured here."""
+"""Published PSNR in dB: constants, none of which is measured here."""
 
-# Table 2 of the paper: {method: {set: {sigma: dB}}}.  Its methods of ours have the names of our recipes.
+# Table 2 of the paper: {method: {set: {sigma: dB}}}.  Algorithms of this package have the names of its methods.
 _SETS = ("set12", "bsd68", "urban100")
 _TABLE_2 = {
     "noisy": "24.61 20.17  24.61 20.17  24.61 20.17",
@@ -32,7 +32,7 @@ BARBARA = {
     "DnCNN (trained)": 31.06,
 }
 
-# The highest means on Set12 that are published, {sigma: {method: dB}}.
+# The highest published means on Set12, {sigma: {method: dB}}.
 SET12 = {
     15: {"WNNM, LIChI": 32.71, "DnCNN (trained)": 32.86},
     25: {"WNNM, LIChI": 30.26, "DnCNN (trained)": 30.44},

@@ -1,6 +1,6 @@
-"""The paper's Table 2: PSNR of each recipe on sets of images, beside what is published, with seconds and memory.
+"""The paper's Table 2: PSNR of each method on the test sets, with published values, seconds and memory.
 
---methods takes what `benchmarks.methods` knows: names of recipes, with changes behind commas, and other packages.
+--methods takes the names that `benchmarks.methods` describes: methods with changes after commas, and other packages.
 """
 
 import numpy as np
@@ -13,9 +13,18 @@ from .published import TABLE_2
 
 
 def add_arguments(parser):
-    parser.add_argument("--sigma", type=float, nargs="+", default=[15, 25])
     parser.add_argument(
-        "--methods", nargs="+", default=["nl-ridge", "nl-bayes", "bm3d", "fast", "standard", "best"]
+        "--sigma",
+        type=float,
+        nargs="+",
+        default=[15, 25],
+        help="noise levels of Table 2 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--methods",
+        nargs="+",
+        default=["nl-ridge", "nl-bayes", "bm3d", "fast", "standard", "best"],
+        help="rows of Table 2, as described in benchmarks/methods.py (default: %(default)s)",
     )
 
 
@@ -24,15 +33,15 @@ def run(options):
     rows = []
     try:
         for row in measured(options, ["noisy", *options.methods], options.sigma, sets):
-            rows.append(row)  # one by one: those before an interruption count
+            rows.append(row)  # rows before an interruption count
     except KeyboardInterrupt:
-        print("interrupted: the same command goes on from here")
+        print("interrupted: the same command resumes the measurement")
     for name, images in sets.items():
         print(f"\n{table(rows, name, len(images), options)}", flush=True)
 
 
 def table(rows, name, count, options):
-    """Of one set, in Markdown: a line for each method, with the levels of noise side by side."""
+    """The table of one set in Markdown: a line for each method, with the noise levels side by side."""
     levels = " / ".join(f"{sigma:g}" for sigma in options.sigma)
     seeds = f", ± standard error over {options.seeds} draws of the noise" * (options.seeds > 1)
     whole = options.part is None
@@ -70,9 +79,7 @@ def _elsewhere(name, options):
     if options.part is not None or not {15, 25} & set(options.sigma):
         return []
     known = [method for method, sets in TABLE_2.items() if name in sets]
-    return [
-        method for method in known if method not in (*nlridge.method_names(), "noisy")
-    ]  # fmt: skip
+    return [method for method in known if method not in (*nlridge.method_names(), "noisy")]
 
 
 def _mean(rows, expected):
@@ -91,7 +98,7 @@ def _mean(rows, expected):
 
 
 def _change(rows, base):
-    """In the mean and at worst, over the images that both have."""
+    """The mean and the worst change over the images that both have."""
     known = {(row.image, row.sigma, row.turn): row.psnr for row in base}
     changes = [
         row.psnr - known[place]

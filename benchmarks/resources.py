@@ -1,6 +1,6 @@
-"""What it costs to have: start-up, compilation, memory, large images, and how busy the core is.
+"""Start-up, compilation, memory, large images, and the utilisation of a core.
 
-Each measurement is a process of its own.
+Each measurement runs in a new process.
 """
 
 import json
@@ -14,7 +14,12 @@ import numpy as np
 
 
 def add_arguments(parser):
-    parser.add_argument("--large", type=int, default=8192, help="side of the large image")
+    parser.add_argument(
+        "--large",
+        type=int,
+        default=8192,
+        help="side of the large image in pixels (default: %(default)s)",
+    )
 
 
 def run(options):
@@ -28,12 +33,14 @@ def run(options):
         )
         print(f"  first call on a machine, 256 x 256    {_seconds(small, environment, 1):6.2f} s")
         print(f"  next process, 256 x 256               {_seconds(small, environment):6.2f} s")
-    print("\nmemory: growth of the peak beyond an idle process that has compiled; time per pixel")
+    print(
+        "\npeak memory in addition to that of an idle process with compiled kernels; time per pixel"
+    )
     for side in (512, options.large):
-        found = json.loads(_run(_MEMORY.format(side=side), dict(os.environ)))
+        costs = json.loads(_run(_MEMORY.format(side=side), dict(os.environ)))
         print(
-            f"  {side} x {side}: {found['growth']:.0f} MB, peak {found['peak']:.0f} MB, "
-            f"{found['seconds']:.2f} s, {1e9 * found['seconds'] / side**2:.0f} ns a pixel"
+            f"  {side} x {side}: {costs['growth']:.0f} MB, peak {costs['peak']:.0f} MB, "
+            f"{costs['seconds']:.2f} s, {1e9 * costs['seconds'] / side**2:.0f} ns per pixel"
         )
     _busy()
 
@@ -58,7 +65,7 @@ print(json.dumps(dict(growth=peak() - before, peak=peak(), seconds=best)))
 
 
 def _busy():
-    """Floating-point work of the step-2 estimates beside the fastest that this core can do."""
+    """Compare the floating-point rate of the estimates of step 2 with the peak of the core."""
     from nlridge.families.ridge import low_rank_kernel, ridge_kernel
     from nlridge.kernels.compile import kernel
     from nlridge.kernels.simd import LANES, product_tile

@@ -1,6 +1,6 @@
-"""Seconds of each recipe beside other packages: one run, all in turn, again and again; ratios within each turn.
+"""Seconds of each method and of other packages, in one run: all run in turn, several times.
 
-A machine that is busy with other things slows down all that run in the same turn, so that ratios stay.
+Times are compared within each turn: load on the machine slows down all methods of a turn alike, and ratios remain.
 """
 
 import time
@@ -17,9 +17,20 @@ _ONE_WORKER = "standard, 1 worker"
 
 
 def add_arguments(parser):
-    parser.add_argument("--speed-sigma", type=float, nargs="+", default=[15, 25, 50])
-    parser.add_argument("--repeat", type=int, default=3, help="turns for each of three images")
-    parser.add_argument("--skip-slow", action="store_true", help="leave the bm3d package out")
+    parser.add_argument(
+        "--speed-sigma",
+        type=float,
+        nargs="+",
+        default=[15, 25, 50],
+        help="noise levels for the comparison of times (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--repeat",
+        type=int,
+        default=3,
+        help="number of turns for each of three images (default: %(default)s)",
+    )
+    parser.add_argument("--skip-slow", action="store_true", help="omit the bm3d package")
 
 
 def run(options):
@@ -40,7 +51,7 @@ def run(options):
                     quality[name].append(psnr(clean, image))
         print(
             f"\nsigma {sigma:g}, 512 x 512, {len(images)} images, {options.repeat} turns: median seconds; "
-            "times as long as standard, median (least to most); PSNR\n"
+            "time relative to standard, median (minimum to maximum); PSNR\n"
         )
         print("| method | seconds | ratio | dB |\n|---|---|---|---|")
         for name in calls:
@@ -53,17 +64,17 @@ def run(options):
 
 
 def images_of_512(options):
-    found = [
+    images = [
         (seed, image)
-        for images in image_sets(options.data, ["set12"] if options.data else None, None).values()
-        for seed, _, image in images
+        for members in image_sets(options.data, ["set12"] if options.data else None, None).values()
+        for seed, _, image in members
         if image.shape == (512, 512)
     ]
-    return found[:3]
+    return images[:3]
 
 
 def methods(skip_slow):
-    """{name: function of a noisy image and sigma} of all recipes and the other packages that are there."""
+    """All methods and the other packages that are installed, as functions of a noisy image and sigma."""
     others = installed_others()
     if skip_slow:
         others.pop("bm3d package", None)

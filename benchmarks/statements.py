@@ -1,6 +1,6 @@
-"""The paper's statements, each with a number; and its Table 1, with a sweep around each of its choices as a picture.
+"""The paper's statements, each with a number, and a sweep around each choice of its Table 1, as a plot.
 
-Images are small ones (256 x 256 pixels), since there are many settings to try.
+Images are small (256 x 256 pixels), since many settings are tried.
 """
 
 import numpy as np
@@ -13,10 +13,10 @@ from .methods import recipe
 
 SIGMAS = (15, 25, 50)  # one for each row of Table 1
 SIDES = (5, 7, 9, 11, 13)
-FACTORS = (0.5, 0.7, 1.4, 2)  # of a group size
-SHARES = (0.25, 0.5, 0.8, 1.2, 1.6)  # of m to n in step 1
+FACTORS = (0.5, 0.7, 1.4, 2)  # by which group sizes are multiplied
+SHARES = (0.25, 0.5, 0.8, 1.2, 1.6)  # m / n in step 1
 
-# What is compared with what: (statement, method, compared with).
+# (statement, method, method that it is compared with)
 PAIRS = (
     ("step 2 brings a significant boost over step 1", "nl-ridge", "nl-ridge,steps=1"),
     ("iterating step 2 brings no improvement", "nl-ridge,steps=3", "nl-ridge"),
@@ -32,7 +32,7 @@ PAIRS = (
 
 
 def add_arguments(parser):
-    del parser  # it takes none
+    del parser  # no arguments
 
 
 def run(options):
@@ -50,7 +50,7 @@ def run(options):
 
     sweeps = {key: _sweep(options, sets, key) for key in ("p1", "m1", "p2", "m2")}
     shares = {name: _shares(options, sets, name) for name in ("nl-ridge", "nl-bayes")}
-    print("\nTable 1: what the best setting of each sweep gains over the paper's (dB)")
+    print("\nTable 1: gain of the best setting of each sweep over the paper's (dB)")
     for key, curves in sweeps.items():
         for sigma, curve in curves.items():
             best = max(curve, key=curve.get)
@@ -64,11 +64,11 @@ def run(options):
 
 
 def _small_images(options):
-    """The smaller images of Set12, or the upper left parts of scikit-image's."""
-    found = image_sets(options.data, ["set12"] if options.data else None, options.part)
+    """The smaller images of Set12, or the upper left parts of scikit-image's images."""
+    sets = image_sets(options.data, ["set12"] if options.data else None, options.part)
     return {
         f"{name}, small": [(i, file, image[:256, :256]) for i, file, image in images if not options.data or image.shape == (256, 256)]
-        for name, images in found.items()
+        for name, images in sets.items()
     }  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def _setting(key, sigma):
 
 
 def _sweep(options, sets, key):
-    """{sigma: {setting: change of PSNR}} where one setting of Table 1 is changed and the others stay."""
+    """Change of PSNR if one setting of Table 1 is changed, as {sigma: {setting: change}}."""
     curves = {}
     for sigma in SIGMAS:
         paper = _setting(key, sigma)
@@ -107,7 +107,7 @@ def _sweep(options, sets, key):
 
 
 def _shares(options, sets, name):
-    """{sigma: {m / n: PSNR of step 1}} by the paper's formula, with the patch size of the recipe."""
+    """PSNR of step 1 by the paper's formula, with the patch size of the recipe, as {sigma: {m / n: PSNR}}."""
     curves = {}
     for sigma in SIGMAS:
         n = recipe(name, sigma).first.patch_size ** 2

@@ -1,7 +1,7 @@
-"""How far SURE is from the error that it estimates, on groups that are cut from an image.
+"""The difference between SURE and the error that it estimates, for groups cut from an image.
 
-The theory draws the noise of each pixel of a group anew and knows the group beforehand.  In an image,
-patches of a group overlap, so that they share noise, and they are chosen by their noisy pixels.
+The theory assumes that the group is given, and that the noise of its pixels is independent.  In an image, the
+patches of a group overlap, so that they share noise, and they are selected by their noisy pixels.
 """
 
 import numpy as np
@@ -17,7 +17,9 @@ WINDOW = 25
 
 
 def add_arguments(parser):
-    parser.add_argument("--draws", type=int, default=400, help="of the noise, for SURE's bias")
+    parser.add_argument(
+        "--draws", type=int, default=400, help="number of draws of the noise (default: %(default)s)"
+    )
 
 
 def run(options):
@@ -25,13 +27,13 @@ def run(options):
 
     image = data.camera().astype(np.float64)
     print(
-        f"\nmean of SURE less the error, in % of the noise, sigma {SIGMA:g}, {options.draws} draws"
+        f"\nmean of SURE minus the error, in % of the noise, sigma {SIGMA:g}, {options.draws} draws"
     )
     for name in FAMILIES:
         for situation, choices in SITUATIONS.items():
             values = biases(image, name, options.draws, **choices)
             error = values.std() / np.sqrt(len(values))
-            print(f"  {name:6s} {situation:66s} {100 * values.mean():+7.2f} ± {100 * error:.2f}")
+            print(f"  {name:6s} {situation:70s} {100 * values.mean():+7.2f} ± {100 * error:.2f}")
 
 
 # For each family: patch size, group size, f(Y, *parameters), SURE, and both minimisers.
@@ -69,9 +71,9 @@ def _bm3d():
 
 FAMILIES = {"ridge": _ridge(), "bayes": _bayes(), "bm3d": _bm3d()}
 SITUATIONS = {
-    "best Θ, groups of the clean image, patches with noise of their own": {"own_noise": True},
-    "best Θ, groups of the clean image, patches share pixels": {},
-    "best Θ, groups of the noisy image": {"choose_noisy": True},
+    "optimal Θ, groups of the clean image, independent noise in each patch": {"own_noise": True},
+    "optimal Θ, groups of the clean image, patches share pixels": {},
+    "optimal Θ, groups of the noisy image": {"choose_noisy": True},
     "Θ of step 1, groups of the noisy image": {"choose_noisy": True, "step_1": True},
 }
 
@@ -79,13 +81,13 @@ SITUATIONS = {
 def biases(
     image, family, draws, *, own_noise=False, choose_noisy=False, step_1=False, references=16
 ):
-    """(SURE - error) / (n m σ²) for each draw of the noise, as a mean over some reference patches."""
+    """(SURE - error) / (n m σ²) for each draw of the noise, averaged over some reference patches."""
     (patch, m), f, sure, minimise_sure, minimise_risk = FAMILIES[family]
     rng = np.random.default_rng(0)
     corners = rng.integers(WINDOW, np.array(image.shape) - WINDOW - patch, (references, 2))
     clean = _patches(image, corners, patch)
     known = _nearest(clean, m)
-    found = []
+    differences = []
     for _ in shown(range(draws), family):
         noisy = _patches(image + rng.normal(0, SIGMA, image.shape), corners, patch)
         places = _nearest(noisy, m) if choose_noisy else known
@@ -94,8 +96,8 @@ def biases(
             Y = X + rng.normal(0, SIGMA, X.shape)
         parameters = minimise_sure(Y) if step_1 else minimise_risk(X)
         difference = sure(Y, *parameters) - squared_norm(f(Y, *parameters) - X)
-        found.append(difference.mean() / (X[0].size * SIGMA**2))
-    return np.array(found)
+        differences.append(difference.mean() / (X[0].size * SIGMA**2))
+    return np.array(differences)
 
 
 def _patches(image, corners, patch):

@@ -1,6 +1,6 @@
-"""The PyTorch engine on the CPU beside the compiled one: PSNR and seconds of both, and the memory it takes.
+"""The PyTorch engine on the CPU compared with the compiled one: PSNR, seconds, and peak memory.
 
-For GPUs there is `python -m benchmarks.gpu`.
+For GPUs, use `python -m benchmarks.gpu`.
 """
 
 import subprocess
@@ -27,7 +27,7 @@ print(peak() - imported)
 
 
 def add_arguments(parser):
-    del parser  # it takes none
+    del parser  # no arguments
 
 
 def run(options):
@@ -48,16 +48,16 @@ def run(options):
             compiled = nlridge.denoise(noisy, 25, method=method, channel_axis=axis, data_range=255)
             middle = time.perf_counter()
             with torch.inference_mode():
-                found = NLRidge(method, data_range=255)(tensor.view(1, -1, *tensor.shape[-2:]), 25)
+                result = NLRidge(method, data_range=255)(tensor.view(1, -1, *tensor.shape[-2:]), 25)
             end = time.perf_counter()
-            found = found[0, 0] if axis is None else found[0].movedim(0, axis)
-            both = psnr(compiled, image), psnr(found.numpy(), image)
+            result = result[0, 0] if axis is None else result[0].movedim(0, axis)
+            both = psnr(compiled, image), psnr(result.numpy(), image)
             print(
                 f"  {name:20s} {method:10s} {both[0]:.3f} {both[1]:.3f} ({both[1] - both[0]:+.4f})"
                 f"   {middle - start:.2f} s {end - middle:.2f} s",
                 flush=True,
             )
-    print("\ngrowth of the peak memory over a process that has imported torch, 512 x 512")
+    print("\npeak memory in addition to that of a process that has imported torch, 512 x 512")
     for method in ("standard", "nl-ridge", "best"):
         program = [sys.executable, "-c", _MEMORY, method]
         grown = subprocess.run(program, check=True, capture_output=True, text=True).stdout
@@ -65,7 +65,7 @@ def run(options):
 
 
 def _images(data):
-    """[(name, image, seed)]: three gray ones and one in colour, or two of scikit-image's."""
+    """Images as (name, image, seed): three gray ones and one in colour, or two of scikit-image's."""
     if data is None:
         from skimage import data as bundled
 

@@ -1,7 +1,6 @@
-"""Makes the pictures of the gallery: `python docs/gallery.py`.
+"""Create the pictures of the gallery: `python docs/gallery.py`.
 
-Images are scikit-image's own.  Noise is added to them, so that the truth is known; nlridge is told nothing of it, and
-finds out what it is.
+Noise is added to images of scikit-image, so the ground truth is known; nlridge estimates the noise.
 """
 
 import sys
@@ -20,13 +19,13 @@ from benchmarks.images import colour, psnr, with_noise  # noqa: E402
 
 
 def photons(image, peak, seed):
-    """As if white were so many photons: noise that is strongest where the image is bright."""
+    """Photon noise, with `peak` photons for white."""
     gain = 255 / peak
     return (gain * np.random.default_rng(seed).poisson(image / gain)).astype(np.float32)
 
 
 def pictures():
-    """{name: (truth, noisy)}"""
+    """The images by name, as (truth, noisy)."""
     astronaut = data.astronaut()[20:300, 100:380]
     cell = data.cell()[220:500, 260:540]
     tissue = data.immunohistochemistry()[100:380, 60:340]
@@ -44,14 +43,16 @@ def pictures():
 
 
 for name, (truth, noisy) in pictures().items():
-    found = nlridge.denoise_with_details(noisy, channel_axis=colour(truth))
+    details = nlridge.denoise_with_details(noisy, channel_axis=colour(truth))
     labels = [
         f"noisy, {psnr(noisy, truth):.1f} dB",
-        f"denoised, {psnr(found.image, truth):.1f} dB",
+        f"denoised, {psnr(details.image, truth):.1f} dB",
         "truth",
     ]
-    canvas = _side_by_side([noisy, found.image, truth], labels, 0, 255)
+    canvas = _side_by_side([noisy, details.image, truth], labels, 0, 255)
     path = HERE / "gallery" / f"{name}.jpg"
     path.parent.mkdir(exist_ok=True)
     canvas.save(path, quality=88)
-    print(f"{path.name}: {labels[0]}; {labels[1]}; {found.noise}; {path.stat().st_size // 1000} kB")
+    print(
+        f"{path.name}: {labels[0]}; {labels[1]}; {details.noise}; {path.stat().st_size // 1000} kB"
+    )

@@ -1,9 +1,9 @@
-"""NL-means as a family of one's own: two small functions outside the package.
+"""NL-means as a custom family: two small functions outside the package.
 
-    python examples/nl_means.py    time it, with and without its kernel
+    python examples/nl_means.py    measure its speed, with and without the kernel
 
-NL-means averages patches with weights from their similarity.  That is f_Θ(Y) = YΘ, like NL-Ridge, with a
-Θ that is not the minimiser of anything; there is one step only.
+NL-means averages patches, weighted by their similarity.  That is f_Θ(Y) = YΘ, as in NL-Ridge, with a Θ that
+does not minimise a risk, and without a second step.
 """
 
 import time
@@ -18,7 +18,16 @@ from nlridge.kernels import kernel, padded, patch_variance
 
 @dataclass(frozen=True)
 class NLMeans(nlridge.Family):
-    """A patch counts e^-1 as much where d² is (bandwidth σ)² more than the 2σ² of noise."""
+    """The family of NL-means.
+
+    Parameters
+    ----------
+    bandwidth : float
+        The weight of a patch falls to 1/e where its squared distance exceeds the 2σ² of the noise by
+        (bandwidth σ)².
+    compiled : bool
+        Whether the kernel is used, or the formula alone.
+    """
 
     bandwidth: float = 0.7
     compiled: bool = True
@@ -33,24 +42,25 @@ class NLMeans(nlridge.Family):
 
 
 def average(Y, X, noise, bandwidth):
-    """Θ_kj ~ exp(-max(d_kj² - 2 σ², 0) / (h σ)²), where d_kj² is the mean squared difference of two patches.
+    """The formula: Θ_kj ~ exp(-max(d_kj² - 2 σ², 0) / (h σ)²).
 
-    2 σ² is the sum of the variances of both patches, where they differ.
+    d_kj² is the mean squared difference of two patches, and h the bandwidth.  Where the variance differs between
+    patches, the sum of both variances takes the place of 2 σ².
     """
     n = Y.shape[-2]
-    of_patches = noise.in_patches(Y) / n
-    of_both = of_patches[..., :, None] + of_patches[..., None, :]
+    patch_variances = noise.in_patches(Y) / n
+    both_variances = patch_variances[..., :, None] + patch_variances[..., None, :]
     squares = np.sum(Y**2, axis=-2)
     distances = (squares[..., :, None] + squares[..., None, :] - 2 * Y.mT @ Y) / n
-    excess = np.maximum(distances - of_both, 0)
-    theta = np.exp(-excess / (bandwidth**2 * of_both / 2))
+    excess = np.maximum(distances - both_variances, 0)
+    theta = np.exp(-excess / (bandwidth**2 * both_variances / 2))
     theta /= theta.sum(axis=-2, keepdims=True)
     return Y @ theta, 1 / np.sum(theta**2, axis=-2)
 
 
 @kernel
 def average_kernel(Y, X, denoised, weights, n, m, variance, parameters):
-    """The same for one group: patch j is Y[j * size : j * size + n]."""
+    """The same for a single group: patch j is Y[j * size : j * size + n]."""
     size = padded(n)
     h = parameters[0]
     theta = np.empty(m * m, np.float32)
@@ -60,9 +70,9 @@ def average_kernel(Y, X, denoised, weights, n, m, variance, parameters):
             for i in range(n):
                 difference = Y[j * size + i] - Y[k * size + i]
                 distance += difference * difference
-            of_both = patch_variance(variance, j, n) + patch_variance(variance, k, n)
-            excess = max(distance / np.float32(n) - of_both, np.float32(0))
-            theta[j * m + k] = theta[k * m + j] = np.exp(-2 * excess / (h * h * of_both))
+            both_variances = patch_variance(variance, j, n) + patch_variance(variance, k, n)
+            excess = max(distance / np.float32(n) - both_variances, np.float32(0))
+            theta[j * m + k] = theta[k * m + j] = np.exp(-2 * excess / (h * h * both_variances))
     for j in range(m):
         total = squares = np.float32(0)
         for i in range(n):

@@ -1,10 +1,10 @@
-"""Deblurring with a denoiser: plug-and-play, where a denoiser stands for all that is known of images.
+"""Plug-and-play deblurring: a denoiser is the only model of what images look like.
 
-    python examples/plug_and_play.py [picture.png]    deblur a photograph, and put it side by side
+    python examples/plug_and_play.py [picture.png]    deblur a photograph and save a comparison
 
-What is sought fits the blurred image and is left alone by the denoiser.  In turn, an image is found that fits the
-blurred one and is near the last denoised one, which is exact in the Fourier domain, and that image is denoised; the
-noise that is taken from it gets less and less (half-quadratic splitting).
+The solution should agree with the blurred image and be left unchanged by the denoiser.  Half-quadratic splitting
+alternates between two steps: find the image that agrees with the blurred one and is close to the last denoised one,
+which has a closed form in the Fourier domain, and denoise it, with a noise level that decreases.
 """
 
 import sys
@@ -16,32 +16,31 @@ from nlridge.torch import NLRidge
 
 
 def deblur(blurred, kernel, sigma, denoise, rounds=12, start=0.15):
-    """Sharp images from those that were convolved, circularly, with a kernel, and then got noise of level sigma.
+    """Deblur images that were convolved circularly with a kernel and have noise of standard deviation sigma.
 
-    `blurred` is a batch of images of (..., height, width).  The denoiser is told of noise that falls from `start` to
-    sigma.
+    `blurred` is a batch of images of (..., height, width).  The noise level given to the denoiser decreases from
+    `start` to sigma.
     """
     transfer = transfer_function(kernel, blurred.shape[-2:])
-    seen = transfer.conj() * torch.fft.rfft2(blurred)
+    observed = transfer.conj() * torch.fft.rfft2(blurred)
     clean = blurred
     for level in torch.logspace(np.log10(start), np.log10(sigma), rounds).tolist():
-        share = (
-            0.25 * (sigma / level) ** 2
-        )  # how much the denoised image counts, beside the blurred one
-        both = (seen + share * torch.fft.rfft2(clean)) / (transfer.abs() ** 2 + share)
-        clean = denoise(torch.fft.irfft2(both, blurred.shape[-2:]), level)
+        # The weight of the denoised image relative to the blurred one.
+        weight = 0.25 * (sigma / level) ** 2
+        sharp = (observed + weight * torch.fft.rfft2(clean)) / (transfer.abs() ** 2 + weight)
+        clean = denoise(torch.fft.irfft2(sharp, blurred.shape[-2:]), level)
     return clean
 
 
 def wiener(blurred, kernel, sigma):
-    """What can be had in one step and without a denoiser; 100 is the best choice for the photograph below."""
+    """Deblur with the Wiener filter, for comparison; the factor 100 is the best for the photograph below."""
     transfer = transfer_function(kernel, blurred.shape[-2:])
-    both = transfer.conj() * torch.fft.rfft2(blurred) / (transfer.abs() ** 2 + 100 * sigma**2)
-    return torch.fft.irfft2(both, blurred.shape[-2:])
+    sharp = transfer.conj() * torch.fft.rfft2(blurred) / (transfer.abs() ** 2 + 100 * sigma**2)
+    return torch.fft.irfft2(sharp, blurred.shape[-2:])
 
 
 def blur(image, kernel):
-    """The circular convolution."""
+    """Convolve an image circularly with a kernel."""
     product = transfer_function(kernel, image.shape[-2:]) * torch.fft.rfft2(image)
     return torch.fft.irfft2(product, image.shape[-2:])
 
@@ -67,7 +66,7 @@ def main(picture="plug_and_play.png"):
     with torch.inference_mode():
         pictures = {
             "blurred": blurred,
-            "Wiener's filter": wiener(blurred, kernel, sigma),
+            "Wiener filter": wiener(blurred, kernel, sigma),
             "plug-and-play": deblur(blurred, kernel, sigma, NLRidge("fast")),
         }
     for name, image in pictures.items():
