@@ -99,7 +99,7 @@ def test_any_dtype_and_layout_with_and_without_channels(dtype, channel_axis, lay
     ("image", "error", "message"),
     [
         (np.zeros(5), ValueError, r"image has shape \(5,\); expected two dimensions"),
-        (np.zeros((4, 5, 3)), ValueError, r"image has shape \(4, 5, 3\); expected two dimensions; name channel_axis if it is in colour, stack_axis"),
+        (np.zeros((4, 5, 3)), ValueError, r"image has shape \(4, 5, 3\); expected two dimensions; pass channel_axis for a colour image, or stack_axis"),
         (np.zeros((0, 5)), ValueError, r"image has shape \(0, 5\); expected at least one pixel"),
         (np.zeros((5, 5), complex), TypeError, "image has dtype complex128; expected integers or floats"),
         (np.zeros((5, 5), object), TypeError, "image has dtype object; expected integers or floats"),
@@ -127,8 +127,8 @@ def test_bad_images(image, error, message):
         (NOISY[1:], ValueError, r"sigma has shape \(23, 30\); expected a number, one for each channel, or \(24, 30\)"),
         (NOISY - 100, ValueError, r"sigma is negative in \d+ pixels; expected 0 or more"),
         (np.where(NOISY > 120, np.nan, 1.0), ValueError, r"sigma is not finite in \d+ pixels that are not missing"),
-        (np.zeros((24, 30)), ValueError, r"sigma has shape \(24, 30\) and is nowhere positive; expected noise"),
-        ([], ValueError, r"sigma has shape \(0,\) and is nowhere positive"),
+        (np.zeros((24, 30)), ValueError, r"sigma has shape \(24, 30\) and no positive value; expected at least one"),
+        ([], ValueError, r"sigma has shape \(0,\) and no positive value"),
         ([[1, 2], [3]], TypeError, r"sigma is \[\[1, 2\], \[3\]\]; expected a number or an array of numbers"),
         (["1", "2"], TypeError, "sigma has dtype <U1; expected numbers"),
         ("10", TypeError, "sigma is '10'; expected a positive number"),
@@ -136,8 +136,8 @@ def test_bad_images(image, error, message):
         ("ten", TypeError, "sigma is 'ten'; expected a positive number"),
         (10**400, ValueError, r"sigma is 10{75} \.\.\.; expected a positive number between 1e-300 and 1e\+300$"),
         (1e-301, ValueError, r"sigma is 1e-301; expected a positive number between 1e-300 and 1e\+300"),
-        (-np.ones(50), ValueError, r"sigma has shape \(50,\) and is nowhere positive"),
-        (np.linspace(-1, 1, 50), ValueError, r"^sigma is array\(\[-1\. , [^\n]* \.\.\.; expected numbers that are not negative and below 1e300$"),
+        (-np.ones(50), ValueError, r"sigma has shape \(50,\) and no positive value"),
+        (np.linspace(-1, 1, 50), ValueError, r"^sigma is array\(\[-1\. , [^\n]* \.\.\.; expected non-negative numbers below 1e300$"),
     ],
 )  # fmt: skip
 def test_bad_sigma(sigma, error, message):
@@ -157,7 +157,7 @@ def test_bad_sigma(sigma, error, message):
         ({"tile": 10**5000 * -1, "out": "a.zarr"}, ValueError, "tile is of type int; expected at least 64"),
         ({"strength": 1e25}, ValueError, r"strength is 1e\+25; expected a number from 0.01 to 100"),
         ({"mask": [[True], [True, False]]}, TypeError, "mask has dtype object; expected bool"),
-        ({"noise": nlridge.GaussianNoise(3)}, ValueError, "sigma is given and noise is .*; expected one of them at most"),
+        ({"noise": nlridge.GaussianNoise(3)}, ValueError, "sigma is given and noise is .*; expected at most one of them"),
         ({"mask": np.zeros((24, 30))}, TypeError, "mask has dtype float64; expected bool, True for missing pixels"),
         ({"mask": np.zeros((2, 3), bool)}, ValueError, r"mask has shape \(2, 3\); expected \(24, 30\)"),
         ({"stack_axis": 0}, ValueError, r"image has shape \(24, 30\); expected three dimensions for an image with stack_axis"),
@@ -510,7 +510,7 @@ def test_progress_of_a_stack_is_one_count():
 def test_a_stack_is_never_taken_for_granted():
     with pytest.raises(
         ValueError,
-        match="name channel_axis if it is in colour, stack_axis if it is a stack of images",
+        match="pass channel_axis for a colour image, or stack_axis for a stack of images",
     ):
         denoise(np.zeros((3, 20, 20)), 10)
     for axis, error in ((3, ValueError), (-4, ValueError), (0.5, TypeError)):
@@ -529,11 +529,11 @@ def own_recipe(formula):
 @pytest.mark.parametrize(
     ("formula", "message"),
     [
-        (lambda Y, X, variance: Y, r"the formula gave an? (array|tensor); expected \(denoised, weights\)"),
-        (lambda Y, X, variance: None, r"the formula gave None; expected \(denoised, weights\)"),
-        (lambda Y, X, variance: (Y, Y, Y), r"the formula gave 3 things; expected \(denoised, weights\)"),
-        (lambda Y, X, variance: (Y, Y), r"the formula gave (array|tensor)s of shapes .*; expected \(\d+, 16, 4\) and \(\d+, 4\)"),
-        (lambda Y, X, variance: ("a", "b"), "the formula gave .*; expected (numbers|tensors for tensors)"),
+        (lambda Y, X, variance: Y, r"the formula returned an? (array|tensor); expected \(denoised, weights\)"),
+        (lambda Y, X, variance: None, r"the formula returned None; expected \(denoised, weights\)"),
+        (lambda Y, X, variance: (Y, Y, Y), r"the formula returned 3 values; expected \(denoised, weights\)"),
+        (lambda Y, X, variance: (Y, Y), r"the formula returned (array|tensor)s of shapes .*; expected \(\d+, 16, 4\) and \(\d+, 4\)"),
+        (lambda Y, X, variance: ("a", "b"), "the formula returned .*; expected (numbers|tensors for tensors)"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("kind", ["array", "tensor", "tensor that needs a gradient"])

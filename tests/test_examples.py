@@ -61,7 +61,7 @@ def test_a_formula_that_gives_the_wrong_shapes_is_told_so():
         return Y, np.ones(Y.shape)
 
     family = Custom(nlridge.Estimator(formula))
-    with pytest.raises(ValueError, match=r"the formula gave arrays of shapes .*; expected .*"):
+    with pytest.raises(ValueError, match=r"the formula returned arrays of shapes .*; expected .*"):
         nlridge.denoise(
             np.zeros((20, 20)), 1, method=nlridge.Recipe(family, nlridge.Step(4, 5, 4, 9))
         )
@@ -69,7 +69,7 @@ def test_a_formula_that_gives_the_wrong_shapes_is_told_so():
 
 def test_a_kernel_that_is_not_compiled_is_told_so():
     family = Custom(nlridge.Estimator(lambda Y, X, noise: (Y, Y), lambda *a: None))
-    with pytest.raises(TypeError, match=r"expected a function with the decorator nlridge\.kernels"):
+    with pytest.raises(TypeError, match=r"expected a function decorated with nlridge\.kernels"):
         nlridge.denoise(
             np.zeros((20, 20)), 1, method=nlridge.Recipe(family, nlridge.Step(4, 5, 4, 9))
         )

@@ -154,9 +154,13 @@ def test_haar_is_the_one_of_the_textbook_at_powers_of_two():
 
 def test_a_transform_that_is_not_orthonormal_is_refused():
     family = BM3D(group_transform=lambda size: np.ones((size, size)))
-    with pytest.raises(ValueError, match="expected an orthonormal matrix of 16 x 16"):
+    with pytest.raises(
+        ValueError, match="expected a function that returns an orthonormal matrix of 16 x 16"
+    ):
         family.pilot.parameters(64, 16)
-    with pytest.raises(ValueError, match="expected an orthonormal matrix of 16 x 16"):
+    with pytest.raises(
+        ValueError, match="expected a function that returns an orthonormal matrix of 16 x 16"
+    ):
         family.pilot.formula(np.zeros((64, 16)), None, GroupNoise(1.0))
 
 
@@ -170,7 +174,7 @@ def test_a_transform_that_is_not_orthonormal_is_refused():
     ],
 )
 def test_negative_parameters_are_refused(call):
-    with pytest.raises(ValueError, match="expected a number that is not negative"):
+    with pytest.raises(ValueError, match="expected a non-negative number"):
         call()
 
 

@@ -128,10 +128,10 @@ def test_a_cache_that_cannot_be_written_does_not_stop_the_program(tiny):
     done = run()
     file.rmdir()
     assert done.stdout == "compiled 42.0\n"
-    assert "RuntimeWarning: nlridge found no folder for its compiled kernels" in done.stderr
+    assert "RuntimeWarning: nlridge cannot save its compiled kernels" in done.stderr
 
 
-SAID = "nlridge is compiling for this CPU, which takes a few seconds, once"
+SAID = "nlridge is compiling for this CPU; this takes a few seconds and happens only once"
 
 
 def test_a_library_that_compiles_logs_it_once(tmp_path):

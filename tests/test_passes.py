@@ -10,7 +10,7 @@ from images import texture
 import nlridge
 from nlridge import CoarseScale, Estimator, Recipe, Rounds, Step
 from nlridge.algorithm.framework import denoised
-from nlridge.algorithm.inputs import Partly, PlaneNoise, StepInputs
+from nlridge.algorithm.inputs import PartialDenoising, PlaneNoise, StepInputs
 from nlridge.algorithm.passes import Pass, PlaneSet, all_passes, passes_of
 from nlridge.families import BM3D, Bayes, Ridge, TwoSided
 
@@ -41,7 +41,7 @@ def test_images_that_are_the_same_stay_the_same():
 def test_all_images_are_mapped_once():
     noisy, guide, similar, variance, original = some_images(5)
     inputs = StepInputs(
-        noisy, guide, similar, PlaneNoise(variance), Partly(original=original, keep=0.5)
+        noisy, guide, similar, PlaneNoise(variance), PartialDenoising(original=original, keep=0.5)
     )
     seen = []
     moved = inputs.mapped(lambda image: seen.append(image) or image + 1)
@@ -54,7 +54,7 @@ def test_all_images_are_mapped_once():
 def test_each_image_is_listed_once():
     noisy, guide = some_images(2)
     inputs = StepInputs(
-        noisy, guide=guide, similar=guide, noise=PlaneNoise(4.0), partly=Partly(noisy, 0)
+        noisy, guide=guide, similar=guide, noise=PlaneNoise(4.0), partly=PartialDenoising(noisy, 0)
     )
     images = inputs.images()
     assert len(images) == 2
@@ -66,8 +66,8 @@ def test_noise_is_kept_only_where_some_is_asked_for():
     (noisy,) = some_images(1)
     inputs = StepInputs(noisy, noisy, noisy, PlaneNoise(4.0))
     assert not inputs.keeps_noise
-    assert not replace(inputs, partly=Partly(noisy, 0.0)).keeps_noise
-    assert replace(inputs, partly=Partly(noisy, 0.1)).keeps_noise
+    assert not replace(inputs, partly=PartialDenoising(noisy, 0.0)).keeps_noise
+    assert replace(inputs, partly=PartialDenoising(noisy, 0.1)).keeps_noise
 
 
 # Planes that share one Θ.

@@ -121,7 +121,7 @@ def test_noise_that_differs_from_pixel_to_pixel():
             lambda: replace(recipe("fast", 10), coarse="best"),
             "coarse is 'best'; expected a CoarseScale",
         ),
-        (lambda: TwoSided(penalty=-1), "penalty is -1; expected a number that is not negative"),
+        (lambda: TwoSided(penalty=-1), "penalty is -1; expected a non-negative number"),
     ],
 )
 def test_settings_that_cannot_be(make, message):

@@ -447,7 +447,9 @@ def test_a_formula_that_knows_arrays_only_is_told_so():
         return np.asarray(Y), np.ones(Y[:, 0].shape)
 
     recipe = Recipe(Custom(nlridge.Estimator(formula)), SMALL.first)
-    with pytest.raises(TypeError, match="the formula gave ndarray and ndarray; expected tensors"):
+    with pytest.raises(
+        TypeError, match="the formula returned ndarray and ndarray; expected tensors"
+    ):
         NLRidge(recipe)(torch.rand(1, 1, 20, 20), 0.1)
 
 
@@ -464,9 +466,9 @@ def test_a_formula_that_knows_arrays_only_is_told_so():
          r"sigma has shape \(3,\); expected a number, one for each image, \(2,\), or"),
         (torch.zeros(2, 1, 9, 9), torch.ones(9, 8), ValueError, r"sigma has shape \(9, 8\)"),
         (torch.zeros(2, 1, 9, 9), torch.tensor([1.0, -1.0]), ValueError,
-         "sigma is from -1 to 1; expected finite numbers, most of them positive"),
+         "sigma ranges from -1 to 1; expected finite numbers, most of them positive"),
         (torch.zeros(2, 1, 9, 9), torch.tensor([1.0, torch.nan]), ValueError, "sigma is from nan"),
-        (torch.full((1, 1, 2, 9), torch.nan), 1, ValueError, "x has 18 pixels that are not finite"),
+        (torch.full((1, 1, 2, 9), torch.nan), 1, ValueError, "x has 18 non-finite pixels"),
     ],
 )  # fmt: skip
 def test_bad_input_gets_a_sentence(x, sigma, error, message):

@@ -1,6 +1,6 @@
-"""Arrays of NumPy and tensors of PyTorch: what a formula needs of both, and they do under different names.
+"""Functions that work on both NumPy arrays and PyTorch tensors, where the two libraries differ.
 
-PyTorch is never imported here: where there is a tensor, it has been already.
+PyTorch is never imported here: if there is a tensor, it has been imported already.
 """
 
 import sys
@@ -12,45 +12,45 @@ import numpy.typing as npt
 Array = npt.NDArray[np.floating[Any]]
 
 
-def is_tensor(thing: Any) -> bool:
-    """Whether this is a tensor of PyTorch."""
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a PyTorch tensor."""
     torch = sys.modules.get("torch")
-    return torch is not None and isinstance(thing, torch.Tensor)
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def is_dask(image: Any) -> bool:
-    """Whether an image is a Dask array, without importing Dask."""
+    """Whether an image is a Dask array; does not import Dask."""
     return type(image).__module__.partition(".")[0] == "dask"
 
 
 def library(array: Any) -> Any:
-    """NumPy or PyTorch, whichever the array is of."""
+    """The module that an array belongs to: NumPy or PyTorch."""
     return sys.modules["torch"] if is_tensor(array) else np
 
 
-def like(values: Any, array: Array) -> Array:
-    """Numbers as an array of the library, the type and the device of another."""
+def as_array_like(values: Any, array: Array) -> Array:
+    """Convert `values` to an array, or to a tensor with the dtype and device of `array` if that is a tensor."""
     if not is_tensor(array):
         return np.asarray(values)
     if isinstance(values, int | float):
         return array.new_full((), values)  # type: ignore[attr-defined]
-    return sent(values, array).to(array.dtype)
+    return to_device_of(array, values).to(array.dtype)
 
 
-def sent(values: Any, array: Any) -> Any:
-    """An array as it is, or as a tensor on the device of another, whose other work is not waited for."""
+def to_device_of(array: Any, values: Any) -> Any:
+    """Move `values` to the device of `array`, without waiting for it, if that is a tensor."""
     if not is_tensor(array):
         return values
     return library(array).as_tensor(values).to(array.device, non_blocking=True)
 
 
-def spread(values: float | Array, array: Array) -> Array:
-    """A number, or what broadcasts against an array, in the array's shape."""
-    return library(array).broadcast_to(like(values, array), array.shape)
+def broadcast_like(values: float | Array, array: Array) -> Array:
+    """Broadcast a number or an array to the shape of `array`."""
+    return library(array).broadcast_to(as_array_like(values, array), array.shape)
 
 
 def identity(size: int, array: Array) -> Array:
-    """The identity matrix, of the library, the type and the device of an array."""
+    """The identity matrix, as a tensor with the dtype and device of `array` if that is a tensor."""
     if is_tensor(array):
         return library(array).eye(size, dtype=array.dtype, device=array.device)
     return np.eye(size)
@@ -59,34 +59,36 @@ def identity(size: int, array: Array) -> Array:
 def inverse(matrix: Array) -> Array:
     """A⁻¹, for symmetric and positive definite A.
 
-    On tensors by Cholesky's factor L, as L'⁻¹L⁻¹, and NaN where float32 does not see that A is positive: to
-    raise an error there, the device would have to be waited for.
+    For tensors it is L'⁻¹L⁻¹ with the Cholesky factor L, and NaN where the factorisation fails because A is not
+    positive definite to within rounding. Raising an error there would mean waiting for the device.
     """
     if not is_tensor(matrix):
         return np.linalg.inv(matrix)
     linalg, where = library(matrix).linalg, library(matrix).where
     factor, failed = linalg.cholesky_ex(matrix)
-    found = linalg.solve_triangular(factor, identity(matrix.shape[-1], matrix), upper=False)
-    return found.mT @ where(failed[..., None, None] == 0, found, np.nan)
+    inverse_factor = linalg.solve_triangular(
+        factor, identity(matrix.shape[-1], matrix), upper=False
+    )
+    return inverse_factor.mT @ where(failed[..., None, None] == 0, inverse_factor, np.nan)
 
 
-def entries(array: Array, places: npt.NDArray[np.intp], axis: int) -> Array:
-    """The entries at these places along an axis; `places` has as many dimensions as the array."""
+def take_along_axis(array: Array, indices: npt.NDArray[np.intp], axis: int) -> Array:
+    """`numpy.take_along_axis`, for arrays and tensors."""
     if is_tensor(array):
-        return library(array).take_along_dim(array, places, axis)
-    return np.take_along_axis(array, places, axis)
+        return library(array).take_along_dim(array, indices, axis)
+    return np.take_along_axis(array, indices, axis)
 
 
-def all_known(truths: npt.NDArray[np.bool_]) -> bool:
-    """Whether all are true, as far as that can be seen at once.
+def all_without_waiting(conditions: npt.NDArray[np.bool_]) -> bool:
+    """Whether all conditions are known to hold; False for tensors on a GPU.
 
-    A GPU works on while Python goes ahead; to ask it would be to wait for it.
+    A GPU computes while Python runs ahead of it, and reading the conditions would mean waiting for the GPU.
     """
-    if is_tensor(truths):
-        return truths.device.type == "cpu" and bool(truths.numpy().all())  # type: ignore[attr-defined]
-    return bool(truths.all())
+    if is_tensor(conditions):
+        return conditions.device.type == "cpu" and bool(conditions.numpy().all())  # type: ignore[attr-defined]
+    return bool(conditions.all())
 
 
-def precision(array: Array) -> float:
-    """The relative precision of the array's numbers."""
+def machine_epsilon(array: Array) -> float:
+    """The relative precision of the array's dtype."""
     return float(library(array).finfo(array.dtype).eps)

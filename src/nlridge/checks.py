@@ -1,4 +1,4 @@
-"""Checks of single values, and how messages name them."""
+"""Checks of single arguments, and how error messages show their values."""
 
 import math
 import operator
@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
-LARGEST = 1e300  # means and differences of larger numbers overflow
-_LONGEST = 80
+LARGEST = 1e300  # sums and differences of larger numbers may overflow
+_LONGEST = 80  # characters of a value shown in a message
 
 
 def shown(value: Any) -> str:
-    """A value as Python writes it, on one line and not too long."""
+    """The repr of a value, on one line and shortened if it is long."""
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # a number of too many digits, or an object that cannot be shown
+    except Exception:  # an integer with too many digits, or an object whose repr fails
         return f"of type {type(value).__name__}"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]} ..."
 
 
 def number(name: str, value: Any) -> float:
-    """A number of any type as a float, infinite if it is too large for one."""
+    """Convert a real number of any type to a float; numbers beyond the range of floats become infinite."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name} is {shown(value)}; expected a number")
     try:
@@ -31,9 +31,10 @@ def number(name: str, value: Any) -> float:
 
 
 def checked_positive(name: str, value: Any) -> float:
+    """Return a positive number as a float, or raise an error that names the argument."""
     try:
         shape = np.shape(value)
-    except ValueError:  # a sequence of unlike things
+    except ValueError:  # a ragged sequence
         raise TypeError(f"{name} is {shown(value)}; expected a single positive number") from None
     if shape:
         raise ValueError(f"{name} has shape {shape}; expected a single positive number")
@@ -57,6 +58,7 @@ def checked_positive(name: str, value: Any) -> float:
 def checked_whole(
     name: str, value: Any, least: int, most: float = math.inf, expected: str = "a whole number"
 ) -> int:
+    """Return an integer from `least` to `most`, or raise an error that names the argument."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -69,5 +71,9 @@ def checked_whole(
 
 
 def not_installed(needs: str, package: str) -> ImportError:
-    """An error with advice that works however nlridge was installed: `needs` is, say, "FITS files need"."""
+    """An ImportError that says how to install a missing package.
+
+    `needs` is the start of the sentence, such as "FITS files need". The advice names the package itself rather than
+    an extra of nlridge, so that it works however nlridge was installed.
+    """
     return ImportError(f"{needs} {package}, which is not installed: pip install {package}")

@@ -1,4 +1,4 @@
-"""How far the work is: one function that is called bit by bit, and what the caller wants to see of it."""
+"""Progress: the work reports each part that it has done, and the caller sees a bar or gets a callback."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,19 +9,22 @@ from tqdm import tqdm
 from .kernels.compile import announcing
 
 Progress: TypeAlias = bool | Callable[[int, int], object]
-"""Whether to show a progress bar, or a function that is called with (done, total)."""
+"""True for a progress bar, False for none, or a function that is called with (done, total)."""
 
 
 class Tick(Protocol):
-    """Says that some more of the work is done."""
+    """A function that the work calls for each part that it has done."""
 
     def __call__(self, count: int = 1, *, already: bool = False) -> None:
-        """`already` means before: it says nothing about how long the rest will take."""
+        """Count `count` more parts as done.
+
+        With `already`, they were done in an earlier run, and do not count in the estimate of the remaining time.
+        """
 
 
 @contextmanager
 def ticking(progress: Progress, total: int, unit: str) -> Iterator[Tick]:
-    """A function to be called until the counts add up to `total`, which shows that as the caller wants it."""
+    """Yield a function that counts up to `total`, and show the progress as the caller asked for."""
     done = 0
 
     def tick(count: int = 1, *, already: bool = False) -> None:
@@ -32,7 +35,7 @@ def ticking(progress: Progress, total: int, unit: str) -> Iterator[Tick]:
 
     if progress is True:
         with (
-            # Parts differ in the time they take: the mean rate since the start tells more than the latest one.
+            # Parts take different times: the mean rate since the start predicts more than the latest one.
             tqdm(total=total, desc="denoising", unit=unit, leave=False, smoothing=0) as bar,
             announcing(lambda: bar.set_description_str("compiling for this CPU, once")),
         ):

@@ -1,6 +1,6 @@
-"""PyTorch: the same algorithm on tensors, on any device, on batches and inside a network.
+"""The denoiser as a PyTorch module: for batches of tensors, on any device, alone or inside a network.
 
-Needs PyTorch: ``pip install torch``.
+Requires PyTorch: ``pip install torch``.
 """
 
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ from .algorithm.framework import denoised
 from .algorithm.inputs import PlaneNoise
 from .algorithm.settings import Recipe
 from .algorithm.tuning import Tuning
-from .arrays import like, sent
+from .arrays import as_array_like, to_device_of
 from .checks import checked_positive, shown
 from .engines.torch import run_pass
 from .noise.gaussian import GaussianNoise
 from .patches.matching import FAR
 from .planning.channels import Planes
-from .planning.levels import FLOOR, HOPELESS
+from .planning.levels import FLOOR, UNKNOWN
 from .planning.options import Options, checked_method
 from .planning.plan import Facts, Plan, plan_for
 
@@ -38,40 +38,41 @@ Array = npt.NDArray[np.float64]
 
 
 class NLRidge(torch.nn.Module):
-    """A denoiser of batches of images, as a module without weights.
+    """Denoise batches of images; a module without weights.
 
     Parameters
     ----------
-    method : str or Recipe
-        As for `nlridge.denoise`: a name such as "standard", "nl-ridge", "nl-bayes" or "bm3d", which stands for
-        settings that depend on the noise, or a `Recipe`.
-    data_range : float
-        The range of the images' values: 1 for images from 0 to 1, 255 for those from 0 to 255. The settings
-        that a name stands for are chosen by 255 sigma / data_range; it has no other influence.
-    strength : float
-        1 removes the noise as given; less or more counts it as that much weaker or stronger.
+    method : str or Recipe, optional
+        The algorithm, as for `nlridge.denoise`: a name such as "standard", "nl-ridge", "nl-bayes" or "bm3d", whose
+        settings depend on the noise level, or a `Recipe`.
+    data_range : float, optional
+        The range of the pixel values: 1 for images from 0 to 1, 255 for images from 0 to 255. The settings of a
+        named method are chosen by 255 sigma / data_range. Channels whose sigma is at most 1e-4 of the range are
+        returned unchanged.
+    strength : float, optional
+        1 removes noise of the given sigma. Smaller or larger values treat the noise as weaker or stronger by that
+        factor.
     max_memory : int, optional
-        How many bytes may be taken at a time, beyond a few images: roughly, and for each call. By default a
-        quarter of what a CUDA device has free, and 128 MB elsewhere. Where that is more than there is, it is
-        halved and tried again, with a warning.
+        The approximate number of bytes that a call may use at a time, in addition to a few copies of the images. The
+        default is a quarter of the free memory of a CUDA device, and 128 MiB elsewhere. If the device runs out of
+        memory, a warning is issued, and the pass is repeated with half of it.
 
     See Also
     --------
-    nlridge.denoise : takes a single tensor as well, and finds out the noise.
+    nlridge.denoise : Takes a single tensor as well, and estimates the noise.
 
     Notes
     -----
-    The result is differentiable with respect to the images: which patches are similar, and which settings and
-    colours are chosen, counts as given. What is computed on the way is computed again for the gradient, rather than
-    kept.
+    The result is differentiable with respect to the images. The choices of similar patches, of settings and of the
+    colour transform are treated as constants. Intermediate results are not kept for the gradient but computed again.
 
-    Images of a batch whose noise is of one level are denoised together, and so are all of them if `method` is a
-    `Recipe`; the result is that of each image by itself, but for rounding.
+    Images of a batch that have the same recipe (always if `method` is a `Recipe`) and the same related channels are
+    denoised together. Up to rounding, the result is that of each image by itself.
 
-    Computes in float64 for float64 and in float32 otherwise, also where autocast is on. Python waits for the device
-    once a call, to look at sigma, at the correlation of the channels, and for pixels that are not finite.
+    Computations are in float64 for float64 images and in float32 for all others, even under autocast. Python waits
+    for the device once in a call, to read sigma, the correlation of the channels, and the number of non-finite pixels.
 
-    Under `torch.compile` the module runs as it is: it is a gap in the compiled graph.
+    Under `torch.compile`, the module is not compiled and causes a graph break.
 
     Examples
     --------
@@ -112,20 +113,20 @@ class NLRidge(torch.nn.Module):
 
     @torch.compiler.disable
     def forward(self, x: Tensor, sigma: float | Tensor) -> Tensor:
-        """The denoised images.
+        """Return the denoised images.
 
         Parameters
         ----------
         x : Tensor of shape (batch, channels, height, width)
-            The noisy images, of any float type and on any device.
+            The noisy images, of any floating-point type and on any device.
         sigma : float or Tensor
-            Standard deviation of the noise, in the units of the images: a number, one for each image, or a map that
-            broadcasts against `x`.
+            Standard deviation of the noise, in the units of the images: a number, one number for each image, or a
+            map that broadcasts against `x`.
 
         Returns
         -------
         Tensor
-            Of the shape, the type and the device of `x`.
+            The denoised images, with the shape, dtype and device of `x`.
         """
         _check_images(x)
         images = x if x.dtype == torch.float64 else x.to(torch.float32)
@@ -135,28 +136,28 @@ class NLRidge(torch.nn.Module):
 
     def _denoised(self, images: Tensor, sigmas: Tensor) -> Tensor:
         typical = _median(sigmas.flatten(2))[..., None, None]
-        units = images / typical  # of the noise
-        plans = self._plans(*_seen(images, sigmas, typical, units), tuple(images.shape))
+        scaled = images / typical  # in units of the noise
+        plans = self._plans(*_measured(images, sigmas, typical, scaled), tuple(images.shape))
         engine = partial(run_pass, max_memory=self.max_memory or _share_of_memory(images.device))
         result = images.clone()
-        for (recipe, _), members in _together(plans).items():
-            rows = sent(list(members), images)[:, None]
+        for (recipe, _), members in _images_by_plan(plans).items():
+            rows = to_device_of(images, list(members))[:, None]
             for parts in zip(*members.values(), strict=True):  # the same channels of all members
-                columns = sent(parts[0].channels, images)
-                rotation = like(np.stack([planes.matrix for planes in parts]), images)
-                noisy = torch.einsum("bpc,bchw->pbhw", rotation, units[rows, columns])
+                columns = to_device_of(images, parts[0].channels)
+                rotation = as_array_like(np.stack([planes.matrix for planes in parts]), images)
+                noisy = torch.einsum("bpc,bchw->pbhw", rotation, scaled[rows, columns])
                 noise = PlaneNoise(
                     _variance(sigmas / typical, images.shape, rotation, rows, columns)
                 )
-                *_, found = denoised(noisy, noise, recipe, engine, self.tuning)
-                back = torch.einsum("bpc,pbhw->bchw", rotation, found)
+                *_, estimate = denoised(noisy, noise, recipe, engine, self.tuning)
+                back = torch.einsum("bpc,pbhw->bchw", rotation, estimate)
                 result[rows, columns] = back * typical.expand_as(images[..., :1, :1])[rows, columns]
         return result
 
     def _plans(
         self, levels: Array, covariances: Array, shape: tuple[int, int, int, int]
     ) -> list[Plan]:
-        """A plan for each image of a batch."""
+        """The plan of each image of a batch."""
         ends = [(0.0, self.data_range)]
         options = Options(method=self.method, tuning=self.tuning)
         return [
@@ -165,20 +166,20 @@ class NLRidge(torch.nn.Module):
         ]
 
 
-_GAUSSIAN = GaussianNoise(0)  # which is not stabilised; its levels are those of the images
+_GAUSSIAN = GaussianNoise(0)  # needs no stabilising; the levels are passed beside it
 
 
-def _together(plans: Sequence[Plan]) -> dict[Any, dict[int, tuple[Planes, ...]]]:
-    """Images that are denoised together: of one recipe, and with the same channels apart.
+def _images_by_plan(plans: Sequence[Plan]) -> dict[Any, dict[int, tuple[Planes, ...]]]:
+    """The images that can be denoised together: those with the same recipe and the same sets of related channels.
 
-    By the recipe and these channels: the number of each image, and its planes.
+    Maps (recipe, sets of channels) to the planes of each such image, by the image's index in the batch.
     """
-    found: dict[Any, dict[int, tuple[Planes, ...]]] = {}
+    batches: dict[Any, dict[int, tuple[Planes, ...]]] = {}
     for k, plan in enumerate(plans):
         if plan.planes:
-            split = tuple(tuple(planes.channels) for planes in plan.planes)
-            found.setdefault((plan.recipe, split), {})[k] = plan.planes
-    return found
+            channel_sets = tuple(tuple(planes.channels) for planes in plan.planes)
+            batches.setdefault((plan.recipe, channel_sets), {})[k] = plan.planes
+    return batches
 
 
 def _check_images(x: Any) -> None:
@@ -193,12 +194,14 @@ def _check_images(x: Any) -> None:
 
 
 def _checked_sigma(sigma: Any, images: Tensor) -> Tensor:
-    """The noise as a tensor of four dimensions that broadcasts against the images."""
+    """The standard deviation of the noise as a tensor of four dimensions that broadcasts against the images."""
     if not isinstance(sigma, Tensor):
         if np.ndim(sigma) == 0:
             number = checked_positive("sigma", sigma)
             if not number <= torch.finfo(images.dtype).max:
-                raise ValueError(f"sigma is {shown(sigma)}; expected what {images.dtype} can hold")
+                raise ValueError(
+                    f"sigma is {shown(sigma)}; expected a number within the range of {images.dtype}"
+                )
             return images.new_full((1, 1, 1, 1), number)
         try:
             sigma = torch.as_tensor(sigma)
@@ -208,49 +211,52 @@ def _checked_sigma(sigma: Any, images: Tensor) -> Tensor:
             ) from None
     if sigma.is_complex() or sigma.dtype == torch.bool:
         raise TypeError(f"sigma has dtype {sigma.dtype}; expected numbers")
-    found = sigma.detach().to(images)
-    if found.ndim == 1:
-        found = found[:, None, None, None]
-    while found.ndim < 4:
-        found = found[None]
-    if found.ndim > 4 or any(
-        a not in (1, b) for a, b in zip(found.shape, images.shape, strict=False)
+    sigmas = sigma.detach().to(images)
+    if sigmas.ndim == 1:
+        sigmas = sigmas[:, None, None, None]
+    while sigmas.ndim < 4:
+        sigmas = sigmas[None]
+    if sigmas.ndim > 4 or any(
+        a not in (1, b) for a, b in zip(sigmas.shape, images.shape, strict=False)
     ):
         raise ValueError(
             f"sigma has shape {tuple(sigma.shape)}; expected a number, one for each image, "
-            f"({len(images)},), or what broadcasts against x, {tuple(images.shape)}"
+            f"({len(images)},), or a shape that broadcasts against that of x, {tuple(images.shape)}"
         )
-    return found
+    return sigmas
 
 
 def _median(values: Tensor) -> Tensor:
-    """The middle of each row, or the mean of the two in the middle, of which PyTorch gives the lower one."""
+    """The median of each row; the mean of the middle two of an even number, of which PyTorch returns the lower."""
     return values.median(-1).values / 2 - (-values).median(-1).values / 2
 
 
-def _seen(images: Tensor, sigmas: Tensor, typical: Tensor, units: Tensor) -> tuple[Array, Array]:
-    """What Python has to look at, which is the only time that it waits for the device.
+def _measured(
+    images: Tensor, sigmas: Tensor, typical: Tensor, scaled: Tensor
+) -> tuple[Array, Array]:
+    """The noise levels, (batch, channels), and the covariances of the channels in units of the noise.
 
-    The levels of the noise, (batch, channels), and the covariances of the channels in units of the noise.
+    Also checks the values of the images and of sigma. All of it is read from the device at once, since Python has to
+    wait for it.
     """
     batch, channels = images.shape[:2]
-    centred = units.detach().flatten(2)
+    centred = scaled.detach().flatten(2)
     centred = centred - centred.mean(-1, keepdim=True)
     facts = (
         (~images.isfinite()).sum(),
         *sigmas.aminmax(),
-        units.detach().abs().max(),
+        scaled.detach().abs().max(),
         typical.expand(batch, channels, 1, 1),
         centred @ centred.mT / centred.shape[-1],
     )
-    together = torch.cat([fact.to(images.dtype).flatten() for fact in facts])
-    wrong, low, high, brightest, *others = together.tolist()
+    numbers = torch.cat([fact.to(images.dtype).flatten() for fact in facts]).tolist()
+    not_finite, low, high, brightest, *others = numbers
     levels, covariances = np.split(np.array(others), [batch * channels])
-    if wrong > 0:
-        raise ValueError(f"x has {wrong:g} pixels that are not finite; expected finite ones")
+    if not_finite > 0:
+        raise ValueError(f"x has {not_finite:g} non-finite pixels; expected finite values")
     if not (low >= 0 and high < np.inf and levels.min() > 0):
         raise ValueError(
-            f"sigma is from {low:g} to {high:g}; expected finite numbers, most of them positive"
+            f"sigma ranges from {low:g} to {high:g}; expected finite numbers, most of them positive"
         )
     if not brightest < float(FAR):
         raise ValueError(
@@ -262,10 +268,10 @@ def _seen(images: Tensor, sigmas: Tensor, typical: Tensor, units: Tensor) -> tup
 def _variance(
     relative: Tensor, shape: tuple[int, ...], rotation: Tensor, rows: Tensor, columns: Tensor
 ) -> float | Tensor:
-    """That of the noise in the planes, from its level in the channels relative to the typical one."""
+    """The variance of the noise in the planes, from its level in the channels relative to the typical level."""
     if relative.shape[2:] == (1, 1):
         return 1.0
-    squares = relative.clip(FLOOR, HOPELESS) ** 2  # pixels are not trusted more than that, nor less
+    squares = relative.clip(FLOOR, UNKNOWN) ** 2  # bounds how far the weights of pixels can differ
     if relative.shape[1] == 1:
         return squares.expand(shape[0], 1, *shape[2:])[rows[:, 0]].movedim(1, 0)
     return torch.einsum("bpc,bchw->pbhw", rotation**2, squares.expand(shape)[rows, columns])

@@ -1,1 +1,1 @@
-"""The algorithm: its settings, the passes over an image that they stand for, and how these follow each other."""
+"""The algorithm: its settings, the passes over an image that they define, and the order of these passes."""

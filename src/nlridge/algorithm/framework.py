@@ -1,7 +1,7 @@
-"""The algorithm: the two steps of section 2 of the paper, whatever the family; and beyond it, rounds and scales.
+"""The two steps of section 2 of the paper, for any family, and their extension to rounds and scales.
 
-Images are arrays of (planes, height, width): one plane if gray, and otherwise brightness first and colours
-after it, which have little to do with each other (see `planning.channels`).
+Images are arrays of (planes, height, width). A gray image has one plane; a colour image has its brightness in the first
+plane, and colour differences, which are nearly uncorrelated with it, in the others (see `planning.channels`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,17 +9,17 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from . import pyramid
-from .inputs import Image, Partly, PlaneNoise, StepInputs
+from .inputs import Image, PartialDenoising, PlaneNoise, StepInputs
 from .passes import Pass, passes_of
 from .settings import Recipe, Rounds
 from .tuning import DEFAULT, Tuning
 
 
 class RunPass(Protocol):
-    """What an engine does: match on `inputs.similar`, denoise each group, average the patches back.
+    """A function of an engine that runs one pass: match on `inputs.similar`, denoise each group, average the patches.
 
-    Returns the result, and the same with some of the noise left in it if `inputs.partly` asks for that. `groups`
-    is what an engine remembers of one round for the next: groups that are in it are not searched for again.
+    Returns the result, and the same with some of the noise left in it if `inputs.partly` asks for that. The engine
+    stores the groups that it finds in `groups`, and does not search for those that are already there.
     """
 
     def __call__(
@@ -28,7 +28,7 @@ class RunPass(Protocol):
 
 
 class Pyramid(Protocol):
-    """How an image and a coarser one go together: the module `pyramid`, or the same for other kinds of images."""
+    """The interface of the module `pyramid`, which other kinds of images may implement in their own way."""
 
     def coarser(self, image: Image) -> Image: ...
 
@@ -47,9 +47,12 @@ def denoised(
     renewed: Callable[[Image], Image] | None = None,
     scales: Pyramid = pyramid,
 ) -> Iterator[Image]:
-    """The pilot and the result, with the help of an image of half the size if the recipe says so.
+    """Yield the pilot and the result of a recipe.
 
-    The coarse image has half the noise: broad structures are easier to see in it.
+    If the recipe has a coarse scale, an image of half the size is denoised first. It has half the noise, so that its
+    broad structures are better preserved, and replaces those of the pilot and of the result.
+
+    The parameters are those of `two_steps`; `scales` provides the functions of the module `pyramid`.
     """
     scale = recipe.coarse
     if scale is None:
@@ -59,10 +62,10 @@ def denoised(
     *_, coarse = denoised(small, small_noise, scale.recipe, run, tuning, scales=scales)
     most = 3 * small_noise.level
 
-    def helped(pilot: Image) -> Image:
+    def corrected(pilot: Image) -> Image:
         return scales.with_coarse(pilot, coarse, scale.pilot_level, most)
 
-    steps = two_steps(noisy, noise, recipe, run, tuning, renewed=renewed, helped=helped)
+    steps = two_steps(noisy, noise, recipe, run, tuning, renewed=renewed, corrected=corrected)
     yield next(steps)
     for result in steps:
         yield scales.with_coarse(result, coarse, scale.result_level, most)
@@ -76,26 +79,32 @@ def two_steps(
     tuning: Tuning = DEFAULT,
     *,
     renewed: Callable[[Image], Image] | None = None,
-    helped: Callable[[Image], Image] | None = None,
+    corrected: Callable[[Image], Image] | None = None,
 ) -> Iterator[Image]:
-    """Denoise with Θ from the noisy image alone, then with the result in place of the truth.
+    """Denoise with Θ from the noisy image alone, then with the result, the pilot, in place of the true image.
 
-    Yields the pilot and the result (the pilot alone if the recipe has no second step).  Similar patches
-    are first searched for in the brightness alone, since colours are mostly noise, then in all planes of the
-    pilot.
+    Yields the pilot and the result, or the pilot alone if the recipe has no second step. Similar patches are searched
+    for in the brightness alone in the first step, since colours are mostly noise, and in all planes of the pilot in
+    the second.
 
-    `tuning.strength` counts the noise as stronger or weaker, but the first step never as stronger: the minimiser
-    of SURE would turn what it takes for too much noise into its negative.  Where pixels are missing from
-    the noisy image, and were filled in for the first step, `renewed` returns the noisy image for the second
-    from the pilot.  `helped` is what a coarser image makes of the pilot.
+    Parameters
+    ----------
+    tuning
+        Its `strength` treats the noise as stronger or weaker. In the first step it counts as at most 1: with a
+        variance that is too large, the minimiser of SURE would invert the sign of weak structures.
+    renewed
+        Returns the noisy image of the second step for a pilot: missing pixels, which were filled in from their
+        neighbours for the first step, take their values from the pilot.
+    corrected
+        Returns the pilot with its broad structures taken from a coarser image.
     """
     first, *second = passes_of(recipe)
     weaker = noise.scaled(min(tuning.strength, 1.0) ** 2)
     pilot, _ = run(
         StepInputs(noisy, guide=noisy, similar=noisy[:1], noise=weaker, tuning=tuning), first
     )
-    if helped is not None:
-        pilot = helped(pilot)
+    if corrected is not None:
+        pilot = corrected(pilot)
     yield pilot
     if renewed is not None:
         noisy = renewed(pilot)
@@ -108,11 +117,11 @@ def two_steps(
 
 
 def in_rounds(inputs: StepInputs, passes: Sequence[Pass], rounds: Rounds, run: RunPass) -> Image:
-    """The second step, some of the noise at a time.
+    """The second step in several rounds, each of which removes some of the noise.
 
-    Each round gives a better guide, and an image with less noise, to the next: patches are combined as in the
-    second step, and then some of the noise that they had is left in them, until the last round leaves none.
-    How much they had is estimated group by group.  Groups serve two rounds.
+    A round passes a better guide, and an image with less noise, on to the next. It denoises as the second step does,
+    but leaves a share of the noise in the image; the last round leaves none. How much noise the patches of a round
+    still have is estimated for each group. Two consecutive rounds share their groups.
     """
     noisy = partly = inputs.noisy
     result = inputs.guide
@@ -121,10 +130,14 @@ def in_rounds(inputs: StepInputs, passes: Sequence[Pass], rounds: Rounds, run: R
         if k % 2 == 0:
             groups = {}
         keep = rounds.keep * (1 - (k + 1) / len(passes))
-        keep = keep if keep > 1e-6 else 0.0  # kernels resolve no less
+        keep = keep if keep > 1e-6 else 0.0  # kernels cannot resolve a smaller share
         similar = partly + rounds.blend * (result - partly)
         inputs = replace(
-            inputs, noisy=partly, guide=result, similar=similar, partly=Partly(noisy, keep)
+            inputs,
+            noisy=partly,
+            guide=result,
+            similar=similar,
+            partly=PartialDenoising(noisy, keep),
         )
         result, partly = run(inputs, step, groups)
     return result

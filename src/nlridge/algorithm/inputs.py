@@ -1,4 +1,4 @@
-"""What one pass over an image works on."""
+"""The inputs of a pass over an image."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from .tuning import DEFAULT, Tuning
 
 Image: TypeAlias = Any
-"""An array of float32 of (planes, height, width); or what an engine has in its place, such as a tensor."""
+"""A float32 array of (planes, height, width), or what an engine uses in its place, such as a tensor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,10 +15,10 @@ class PlaneNoise:
     """The noise of an image of (planes, height, width)."""
 
     variance: float | Image
-    """The same for all pixels; or an image of it, with one plane for all planes or one for each."""
+    """One number for all pixels, or an image with one plane for all planes or one plane for each."""
 
     def scaled(self, factor: float) -> "PlaneNoise":
-        """Noise of a multiple of the variance."""
+        """Noise whose variance is multiplied by a factor."""
         return PlaneNoise(factor * self.variance)
 
     @property
@@ -28,13 +28,13 @@ class PlaneNoise:
 
 
 @dataclass(frozen=True, eq=False)
-class Partly:
-    """Says that some noise has been removed from an image already, and that some is to stay."""
+class PartialDenoising:
+    """Marks a pass of several rounds, whose noisy image may have lost some noise already, and may keep some."""
 
     original: Image
     """The image with all of its noise."""
     keep: float
-    """The share of the noise that is to be left in."""
+    """The share of the noise that the pass leaves in its second result."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,32 +43,32 @@ class StepInputs:
 
     noisy: Image
     guide: Image
-    """In place of the truth; the noisy image itself in the first step."""
+    """Takes the place of the true image; the noisy image itself in the first step."""
     similar: Image
-    """Where similar patches are searched for."""
+    """The image in which similar patches are searched for."""
     noise: PlaneNoise
-    partly: Partly | None = None
+    partly: PartialDenoising | None = None
     tuning: Tuning = DEFAULT
 
     @property
     def keeps_noise(self) -> bool:
-        """Whether a second result is wanted, with some of the noise left in it."""
+        """Whether the pass has a second result, with some of the noise left in it."""
         return self.partly is not None and self.partly.keep > 0
 
     def images(self) -> list[Image]:
-        """All images, each once."""
-        found: dict[int, Image] = {}
-        self.mapped(lambda image: found.setdefault(id(image), image))
-        return list(found.values())
+        """The distinct images."""
+        distinct: dict[int, Image] = {}
+        self.mapped(lambda image: distinct.setdefault(id(image), image))
+        return list(distinct.values())
 
     def mapped(self, function: Callable[[Image], Any]) -> "StepInputs":
-        """The same with a function of each image in its place; images that are the same stay the same."""
-        known: dict[int, Any] = {}
+        """The inputs with each image replaced by function(image), which is called once for each distinct image."""
+        results: dict[int, Any] = {}
 
         def once(image: Image) -> Any:
-            if id(image) not in known:
-                known[id(image)] = function(image)
-            return known[id(image)]
+            if id(image) not in results:
+                results[id(image)] = function(image)
+            return results[id(image)]
 
         variance, partly = self.noise.variance, self.partly
         return replace(

@@ -1,4 +1,4 @@
-"""The passes over an image that a recipe stands for."""
+"""The passes over an image that a recipe consists of."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,36 +10,36 @@ from .settings import Recipe, Step
 
 
 class PlaneSet(NamedTuple):
-    """Planes that share one Θ: their patches are stacked in the columns of a group."""
+    """Planes that share one Θ, with their patches stacked in the columns of a group."""
 
     planes: slice
     group_size: int
 
     @property
     def number(self) -> int:
-        """Of planes."""
+        """The number of planes."""
         return int(self.planes.stop - self.planes.start)
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass over an image: find groups of similar patches, denoise each, average the patches back."""
+    """One pass over an image: find groups of similar patches, denoise each group, average the patches."""
 
     family: Family
     is_second: bool
-    """Whether it belongs to the second step, with Θ from a guide."""
+    """Whether the pass belongs to the second step, in which Θ depends on a guide."""
     settings: Step
     is_shifted: bool = False
-    """Whether reference patches stand between their usual places."""
+    """Whether the grid of reference patches is shifted by half a stride."""
 
     @property
     def estimator(self) -> Estimator:
-        """What denoises its groups."""
-        found: Estimator = self.family.refine if self.is_second else self.family.pilot
-        return found
+        """The estimator that denoises the groups."""
+        estimator: Estimator = self.family.refine if self.is_second else self.family.pilot
+        return estimator
 
     def plane_sets(self, planes: int) -> list[PlaneSet]:
-        """Which planes share one Θ: the first has its own, and the others go in pairs if the family can stack them."""
+        """The sets of planes that share one Θ: the first plane alone, the others in pairs if the family stacks planes."""
         step = 2 if self.family.stacks_planes else 1
         chroma = [
             PlaneSet(slice(k, min(k + step, planes)), self.settings.size_of_chroma_groups)
@@ -49,21 +49,21 @@ class Pass:
 
 
 def passes_of(recipe: Recipe) -> list[Pass]:
-    """Those over the image itself: the first step, then each round of the second.
+    """The passes over the image itself: the first step, then each round of the second.
 
-    The similar patches of one round are those of the next as well, since they hardly change; the two rounds
-    after these have reference patches between those of the first two.
+    Two consecutive rounds share their groups, since similar patches hardly change. The grid of reference patches is
+    shifted in every other pair of rounds.
     """
-    found = [Pass(recipe.family, False, recipe.first)]
+    passes = [Pass(recipe.family, False, recipe.first)]
     if recipe.second is not None:
         for k in range(recipe.rounds.count):
-            found.append(Pass(recipe.family, True, recipe.second, k // 2 % 2 == 1))
-    return found
+            passes.append(Pass(recipe.family, True, recipe.second, k // 2 % 2 == 1))
+    return passes
 
 
 def all_passes(recipe: Recipe, shape: tuple[int, int]) -> Iterator[tuple[tuple[int, int], Pass]]:
-    """Those over an image of (height, width) and over the coarser ones that help it, with the shape of each."""
+    """The passes over an image of (height, width) and over its coarser scales, each with the shape of its image."""
     if recipe.coarse is not None:
         yield from all_passes(recipe.coarse.recipe, coarser_shape(shape))
-    for some in passes_of(recipe):
-        yield shape, some
+    for step in passes_of(recipe):
+        yield shape, step

@@ -1,10 +1,10 @@
-"""A coarser image, and how what is known of it helps the finer one: an orthonormal wavelet, local and exact.
+"""Coarser images, and how to put a denoised coarse image back into a finer one, by an orthonormal wavelet.
 
-The coarse image is the low-pass band of Daubechies' least asymmetric wavelet of eight moments: white noise
-stays white in it, at half the level, and where it is put back, everything finer is left alone.  Filters are
-16 pixels long, so that a part of an image knows nothing of another that is far away.  Next to the ends of an
-image, which goes on mirrored, all this holds less well: there is up to three quarters more noise in the first
-row and column of the coarse image.
+The coarse image consists of the low-pass coefficients of Daubechies' least asymmetric wavelet with eight vanishing
+moments: white noise stays white in it, at half the level, and putting it back does not change the finer structures.
+The filter is 16 pixels long, so that distant parts of an image do not affect each other. Images are extended by
+mirroring, and near their borders these properties hold only approximately: the first row and column of the coarse
+image have up to three quarters more noise.
 
 Images are arrays or tensors whose last two axes are height and width.
 """
@@ -14,12 +14,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import library, sent
+from ..arrays import library, to_device_of
 from .inputs import PlaneNoise
 
 Image = npt.NDArray[np.float32]
 
-# The low-pass filter "sym8"; its square norm is 1, and its sum √2.
+# The low-pass filter "sym8"; its norm is 1, and its sum √2.
 _FILTER = (
     -0.0033824159510061256, -0.0005421323317911481, 0.03169508781149298, 0.007607487324917605,
     -0.1432942383508097, -0.061273359067658524, 0.4813596512583722, 0.7771857517005235,
@@ -34,7 +34,7 @@ def coarser(image: Image) -> Image:
 
 
 def coarser_shape(shape: tuple[int, int]) -> tuple[int, int]:
-    """That of the coarser image."""
+    """The shape of the coarser image."""
     height, width = shape
     return -(-height // 2), -(-width // 2)
 
@@ -51,10 +51,10 @@ def coarser_noise(noise: PlaneNoise) -> PlaneNoise:
 def with_coarse(
     image: Image, coarse: Image, level: int, most: float | Image = float("inf")
 ) -> Image:
-    """The image with its low-pass band of a level (1: half the size, 2: a quarter, ...) taken from a coarse one.
+    """The image, with its low-pass coefficients of a level replaced by those of `coarse`.
 
-    `coarse` is of half the size.  Where it differs by more than `most`, the difference is no matter of noise (a
-    hot pixel, say), and is not spread.
+    Level 1 has half the size of the image, level 2 a quarter, and so on; `coarse` has half the size. Changes are clipped
+    to `most`: a larger difference is not due to noise (but to a hot pixel, say), and must not spread.
     """
     change = (coarse - coarser(image)).clip(-most, most)
     sizes = []
@@ -67,32 +67,32 @@ def with_coarse(
 
 
 def _finer(coarse: Image, size: tuple[int, ...]) -> Image:
-    """The image of the given size that has this coarse one and nothing that is finer."""
+    """The image of the given size that consists of this coarse one and has no finer structures."""
     height, width = size
     return _synthesised(_synthesised(2 * coarse.mT, height).mT, width)
 
 
 def _halved(image: Image, taps: Sequence[float] = _FILTER) -> Image:
-    """The mean of each other pixel of a row and of those around it, weighted by the taps; the image goes on mirrored.
+    """Filter the rows of an image, extended by mirroring, and keep every other pixel.
 
-    As a sum of differences from the pixel itself: those of a bright image would lose digits.
+    Sums are over differences from the central pixel, since those of a bright image would lose digits.
     """
     length = image.shape[-1]
     half = -(-length // 2)
     first = 1 - len(taps) // 2
     places = np.arange(first, 2 * half + first + len(taps) - 2) % (2 * length)
-    wide = image[..., sent(np.minimum(places, 2 * length - 1 - places), image)]
+    wide = image[..., to_device_of(image, np.minimum(places, 2 * length - 1 - places))]
     pixels = image[..., ::2]
-    found = library(image).zeros_like(pixels)
+    change = library(image).zeros_like(pixels)
     for k, tap in enumerate(taps):
-        found += tap / sum(taps) * (wide[..., k : k + 2 * half - 1 : 2] - pixels)
-    return pixels + found
+        change += tap / sum(taps) * (wide[..., k : k + 2 * half - 1 : 2] - pixels)
+    return pixels + change
 
 
 def _synthesised(image: Image, length: int) -> Image:
-    """The transpose of `_halved`, but for a factor: each pixel of a row spread by the filter, up to the given length."""
+    """The transpose of `_halved`, up to a factor: upsample the rows by the filter, to the given length."""
     half, reach = image.shape[-1], len(_FILTER) // 4
-    wide = image[..., sent(np.clip(np.arange(-reach, half + reach), 0, half - 1), image)]
+    wide = image[..., to_device_of(image, np.clip(np.arange(-reach, half + reach), 0, half - 1))]
     places = [slice(k, k + half) for k in range(2 * reach, -1, -1)]
     even, odd = (
         _combined(wide, _FILTER[1::2], places[1:]),
@@ -103,8 +103,8 @@ def _synthesised(image: Image, length: int) -> Image:
 
 
 def _combined(rows: Image, taps: Sequence[float], places: Sequence[slice]) -> Image:
-    """The sum of the parts of all rows at some places, each times its tap."""
-    found = taps[0] * rows[..., places[0]]
+    """The sum of the given parts of the rows, each multiplied by its tap."""
+    total = taps[0] * rows[..., places[0]]
     for tap, place in zip(taps[1:], places[1:], strict=True):
-        found += tap * rows[..., place]
-    return found
+        total += tap * rows[..., place]
+    return total

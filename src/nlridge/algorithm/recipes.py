@@ -1,4 +1,4 @@
-"""The recipe that a method stands for at a level of noise: Table 1 of the paper, and our own tables."""
+"""The recipe of each named method at a noise level: Table 1 of the paper, and our own tables."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,27 +11,33 @@ from .settings import CoarseScale, Recipe, Rounds, Step
 
 
 def recipe(name: str, sigma: float, data_range: float = 255.0) -> Recipe:
-    """The recipe that a method's name stands for at a noise level.
+    """Return the recipe of a named method for a noise level.
 
     Parameters
     ----------
     name : str
-        One of `method_names()`.
+        The name of the method, one of `method_names`.
     sigma : float
-        Standard deviation of the noise, in the image's own units.
-    data_range : float
+        Standard deviation of the noise, in the units of the image.
+    data_range : float, optional
         The range of the image's values, in the same units.
 
     Returns
     -------
-    Recipe
+    recipe : Recipe
+        The family and the settings that `denoise` would use for this method and noise level.
+
+    See Also
+    --------
+    method_names : The names of the methods.
+    denoise : Takes a recipe as `method`.
 
     Examples
     --------
-    Look twice as closely as the paper does:
+    Halve the distance between the reference patches of the paper's second step:
 
     >>> from dataclasses import replace
-        >>> import nlridge
+    >>> import nlridge
     >>> paper = nlridge.recipe("nl-ridge", sigma=25)
     >>> paper.second
     Step(patch_size=9, group_size=90, stride=4, window=45, chroma_group_size=120)
@@ -43,23 +49,30 @@ def recipe(name: str, sigma: float, data_range: float = 255.0) -> Recipe:
         raise ValueError(f"method is {shown(name)}; expected one of {names}, or a Recipe")
     for argument, value in (("sigma", sigma), ("data_range", data_range)):
         if not 0 <= number(argument, value) < 1e301:
-            raise ValueError(
-                f"{argument} is {shown(value)}; expected a number that is not negative"
-            )
+            raise ValueError(f"{argument} is {shown(value)}; expected a finite non-negative number")
     return _RECIPES[name](table_level(sigma, data_range))
 
 
 def table_level(sigma: float, data_range: float) -> float:
-    """The level of the noise by which a row of a table is chosen, for values from 0 to 255.
+    """The noise level on a scale of 0 to 255, by which a row of a table is chosen.
 
-    It is rounded, so that errors of arithmetic, also in float32, do not matter at the edge of a row.
+    It is rounded, so that rounding errors, even those of float32, do not matter at the boundary between two rows.
     """
     level = 255 * float(sigma) / float(data_range) if data_range > 0 else float("inf")
     return float(f"{level:.6g}")
 
 
 def method_names() -> tuple[str, ...]:
-    """The names that `denoise` takes as `method`.
+    """Return the names of the methods that `denoise` accepts.
+
+    Returns
+    -------
+    names : tuple of str
+        The names: our own methods first, then the published ones.
+
+    See Also
+    --------
+    recipe : Returns the settings of a method.
 
     Examples
     --------
@@ -70,36 +83,35 @@ def method_names() -> tuple[str, ...]:
     return tuple(_RECIPES)
 
 
-# Settings of the two steps for noise up to a level, on a scale of 0 to 255; the last row holds above
-# its level too.
+# Settings of the two steps for noise up to a level, on a scale of 0 to 255. The last row also applies above its level.
 _Row = TypeVar("_Row")
 _Rows: TypeAlias = dict[int, tuple[Step, Step]]
 
-# Table 1 of the paper, which has no colour: larger groups of that in the second step.
+# Table 1 of the paper. The paper has no colour images; the group sizes for colour in the second step are ours.
 _TABLE_1: _Rows = {
     15: (Step(7, 18), Step(7, 55, chroma_group_size=72)),
     35: (Step(9, 18), Step(9, 90, chroma_group_size=120)),
     50: (Step(11, 20), Step(9, 120, chroma_group_size=168)),
 }
 
-# Ours, chosen on the odd-numbered images of BSD68: a better conditioned step 1, an adaptive rank in
-# step 2, and a smaller window or larger strides where that costs little.  Patches of 8 x 8 are as good
-# as larger ones where they stand, and fill whole vectors, as do most groups.
+# Chosen on the odd-numbered images of BSD68: a better conditioned step 1, an adaptive rank in step 2, and a smaller
+# window or larger strides where that costs little quality. Patches of 8 x 8, where used, are as good as larger ones.
+# Like most of the groups, they fill whole vectors.
 _FAST: _Rows = {
     15: (Step(8, 16, 6, 29), Step(7, 64, 7, chroma_group_size=80)),
     35: (Step(8, 16, 6, 29), Step(8, 80, 8, chroma_group_size=112)),
     50: (Step(11, 16, 6, 29), Step(8, 112, 8, chroma_group_size=144)),
 }
 
-# NL-Bayes: patches that are small, and groups that are larger than n in the first step as the variance
-# of SURE demands; chosen on the odd-numbered images of BSD68.  Larger groups lose in the second step.
+# NL-Bayes, chosen on the odd-numbered images of BSD68: small patches and, in the first step, groups of more than n
+# patches, which the variance of SURE requires. In the second step, larger groups are worse.
 _NL_BAYES: _Rows = {
     15: (Step(7, 80, window=31), Step(5, 32, stride=3, chroma_group_size=48)),
     35: (Step(7, 80, window=31), Step(6, 40, stride=3, chroma_group_size=64)),
     50: (Step(8, 112, window=37), Step(7, 50, chroma_group_size=80)),
 }
 
-# BM3D: the published stride, and groups and patches near the published ones (16 and 32 patches of 8 x 8).
+# BM3D: the published stride, and groups and patches close to the published ones (16 and 32 patches of 8 x 8).
 _BM3D: _Rows = {
     15: (Step(6, 16, stride=3), Step(8, 16, stride=3, chroma_group_size=32)),
     35: (Step(7, 16, stride=3), Step(8, 16, stride=3, chroma_group_size=32)),
@@ -108,8 +120,8 @@ _BM3D: _Rows = {
 
 
 # The two-sided family in rounds, chosen on the same images: "best" for quality, "standard" to be no slower than
-# "nl-ridge".  They have the help of a coarse image, which has half the noise, and so the settings of half the
-# level; at low noise that is hardly any help, and "standard" does without it.
+# "nl-ridge". Both use a coarse scale, which has half the noise, and therefore the settings of half the level. At low
+# noise it hardly helps, and "standard" does without it.
 _STANDARD: dict[int, Recipe] = {
     10: Recipe(TwoSided(penalty=0.45), Step(7, 24, 6, 31), Step(6, 48, 5, 31), Rounds(2, 0.5, 0.0)),
     15: Recipe(TwoSided(penalty=0.46), Step(7, 16, 6, 29), Step(6, 56, 6, 29), Rounds(3, 0.6, 0.05)),

@@ -1,4 +1,4 @@
-"""Settings: what the two steps, the rounds and the coarser scale are made of."""
+"""The settings of the algorithm: its two steps, rounds, coarse scale, and recipes, which combine all of them."""
 
 import operator
 from dataclasses import dataclass, fields, replace
@@ -22,23 +22,27 @@ def _expect(name: str, value: float, low: int, high: int, why: str = "") -> None
 
 @dataclass(frozen=True)
 class Step:
-    """The settings of one step of the algorithm.
+    """Settings of one step of the algorithm.
 
     Parameters
     ----------
     patch_size : int
-        Side of the square patches, in pixels (√n in the paper), at most 64. In a small image, a
-        patch is at most half as wide as the image.
+        Side of the square patches in pixels (√n in the paper), at most 64. For small images it is reduced to at most
+        half of the image's shorter side, rounded up.
     group_size : int
-        Number of similar patches that are denoised together (m), the reference patch included. Where
-        the window holds fewer patches, the group is smaller.
-    stride : int
-        Distance between reference patches, in pixels (δ), at most `patch_size`.
-    window : int
-        Side of the square that is searched for similar patches, in pixels (w): odd, at most 255.
+        Number of similar patches that are denoised together (m in the paper), including the reference patch. Groups
+        are smaller where the window contains fewer patches, such as at the borders of an image.
+    stride : int, optional
+        Distance between neighbouring reference patches in pixels (δ in the paper), at most `patch_size`.
+    window : int, optional
+        Side of the square window in which similar patches are searched for, in pixels (w in the paper). An odd
+        number, at most 255.
     chroma_group_size : int, optional
-        `group_size` for the colours of an image of several channels, as opposed to its brightness; by
-        default the same.
+        The group size for the colour planes of an image of several channels. The default is `group_size`.
+
+    See Also
+    --------
+    Recipe : Combines the settings of two steps with a family.
 
     Examples
     --------
@@ -75,29 +79,34 @@ class Step:
         return self.chroma_group_size or self.group_size
 
     def within(self, shape: tuple[int, int]) -> "Step":
-        """These settings for an image of the given shape, which has to hold some patches side by side."""
+        """The settings for an image of the given shape, with patches small enough for a small image."""
         patch = min(self.patch_size, (min(shape) + 1) // 2)
         return replace(self, patch_size=patch, stride=min(self.stride, patch))
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """How often the second step is done, and how much of the noise it leaves each time.
+    """The number of rounds of the second step, and how much noise each of them leaves.
 
     Parameters
     ----------
-    count : int
-        The number of rounds; 1 is the paper's second step, in which nothing is kept or blended.
-    keep : float
-        The share of the noise that rounds leave in the image, less and less of it: after the k-th of them
-        keep (1 - k / count), so that the last leaves none.
-    blend : float
-        Where similar patches are sought: in the result of the round before (1), in the image that it left some
-        noise in (0), or in a mixture of both.
+    count : int, optional
+        The number of rounds, from 1 to 100. With the default of 1, the second step is that of the paper, and the other
+        parameters have no effect.
+    keep : float, optional
+        The share of the noise that the rounds leave in the image, from 0 to 1. It decreases from round to round: after
+        round k it is keep (1 - k / count), so that the last round leaves no noise.
+    blend : float, optional
+        The image in which a round searches for similar patches: the denoised result of the previous round (1), the
+        result with some noise left in it (0), or a weighted mean of both.
+
+    See Also
+    --------
+    Recipe : Takes rounds as one of its settings.
 
     Examples
     --------
-    NL-Ridge with its second step done three times:
+    Run the second step of NL-Ridge three times:
 
     >>> from dataclasses import replace
     >>> import numpy as np
@@ -122,18 +131,27 @@ class Rounds:
 
 @dataclass(frozen=True)
 class CoarseScale:
-    """The help of an image of half the size, which has half the noise.
+    """Denoise an image of half the size as well, and take the broad structures of the result from it.
+
+    The image of half the size has half the noise.
 
     Parameters
     ----------
     recipe : Recipe
-        What that image is denoised by.
-    pilot_level, result_level : int
-        What is taken from it, for the pilot and for the result: all (1), or only what is left of it at half
-        its size (2), a quarter (3) and so on. Without a second step the pilot is the result.
+        The recipe that the image of half the size is denoised with.
+    pilot_level, result_level : int, optional
+        How much of that image replaces the broad structures of the pilot and of the result: all of it (1), only what
+        remains of it at half its size (2), at a quarter (3), and so on up to 10. In a recipe without a second step,
+        only `pilot_level` has an effect.
+
+    See Also
+    --------
+    Recipe : Takes a coarse scale as one of its settings.
 
     Examples
     --------
+    Support NL-Ridge by an image of half the size, with the settings for half the noise:
+
     >>> from dataclasses import replace
     >>> import numpy as np
     >>> import nlridge
@@ -158,12 +176,40 @@ class CoarseScale:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A whole algorithm for one noise level: a family of local denoisers and the settings of both steps.
+    """A complete algorithm for one noise level: a family of local denoisers, and the settings of its steps.
 
-    Without a second step the pilot is the result.
+    Get a recipe by name from `recipe`, change it with `dataclasses.replace`, and pass it to `denoise` as `method`.
 
-    Get one by name from `recipe`, change it with `dataclasses.replace`, and pass it to `denoise` as
-    its `method`.
+    Parameters
+    ----------
+    family : Family
+        How the patches of a group are combined, such as `nlridge.families.Ridge()`.
+    first : Step
+        The settings of the first step, which computes the pilot.
+    second : Step, optional
+        The settings of the second step, in which the pilot takes the place of the unknown image. By default there is
+        no second step, and the pilot is the result.
+    rounds : Rounds, optional
+        How often the second step is run. The default is once.
+    coarse : CoarseScale, optional
+        How an image of half the size is denoised to support this one. By default there is none.
+
+    See Also
+    --------
+    recipe : Returns the recipe of a named method.
+
+    Examples
+    --------
+    NL-Ridge with small patches:
+
+    >>> import numpy as np
+    >>> import nlridge
+    >>> from nlridge.families import Ridge
+    >>> first = nlridge.Step(patch_size=5, group_size=12)
+    >>> small = nlridge.Recipe(Ridge(), first, nlridge.Step(patch_size=5, group_size=40))
+    >>> noise = np.random.default_rng(0).normal(0, 10, (40, 40))
+    >>> bool(np.std(nlridge.denoise(noise, sigma=10, method=small)) < 3)
+    True
     """
 
     family: Family
@@ -191,7 +237,7 @@ class Recipe:
             )
 
     def within(self, shape: tuple[int, int]) -> "Recipe":
-        """This recipe for an image of the given shape."""
+        """The recipe for an image of the given shape, with patches small enough for a small image."""
         second = None if self.second is None else self.second.within(shape)
         coarse = self.coarse
         if coarse is not None:

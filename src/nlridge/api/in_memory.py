@@ -16,7 +16,7 @@ from ..noise.estimation import noise_of
 from ..noise.gaussian import GaussianNoise
 from ..planning.channels import Image, Planes, taken
 from ..planning.layout import Layout
-from ..planning.levels import Levels, levels_of, trusted
+from ..planning.levels import Levels, levels_of, usable_levels
 from ..planning.options import Options
 from ..planning.pixels import restored, stabilised
 from ..planning.plan import Facts, Plan, covariance_of, float_type, plan_for
@@ -58,7 +58,7 @@ class Frames:
         for k, pixels in enumerate(self.pixels):
             missing = self._missing(k)
             if self.levels is not None:
-                trusted(frame_of(self.levels, k), missing, pixels)
+                usable_levels(frame_of(self.levels, k), missing, pixels)
 
 
 def frames_of(
@@ -105,7 +105,7 @@ class Frame:
     def run(self, workers: int, tick: Callable[[], None]) -> Iterator[npt.NDArray[Any]]:
         """The pilot and the result, as the caller gets them; nothing if there is nothing to do."""
         plan, pixels = self.plan, self.pixels
-        filled = _any_of(self.missing, self.levels.lost, pixels.shape)
+        filled = _any_of(self.missing, self.levels.unreliable, pixels.shape)
         channels = sorted(channel for planes in plan.planes for channel in planes.channels)
         noisy = stabilised(plan, channels, pixels, self.missing, filled)
         engine = partial(cpu.run_pass, workers=workers, tick=tick)
@@ -145,8 +145,8 @@ def frame_for(
     if noise is None or levels is None:
         noise = GaussianNoise(0) if empty.all() else noise_of(pixels, missing, options.kind)
         levels = np.asarray(noise.level, np.float64).reshape(-1, 1, 1)
-    found = trusted(levels, missing, pixels)
-    unknown = _any_of(missing, found.hopeless, pixels.shape)
+    found = usable_levels(levels, missing, pixels)
+    unknown = _any_of(missing, found.unknown, pixels.shape)
     ends = [(noise.black_level, noise.black_level + (options.data_range or 0.0))]
     if options.data_range is None:
         ends = [typical_ends(channel) for channel in _channels(pixels, unknown)]

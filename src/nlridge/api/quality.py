@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ..algorithm.settings import Recipe
 from ..checks import checked_positive, checked_whole
 from ..noise import Noise
-from ..planning.levels import levels_of, trusted
+from ..planning.levels import levels_of, usable_levels
 from ..progress import Progress
 from .arguments import checked_image, missing_pixels
 from .denoising import Denoised, denoise, denoise_with_details
@@ -140,7 +140,7 @@ def quality_of(
     levels = levels_of(found.noise, layout)
     result = layout.frames(found.image).astype(np.float64)[0]
     there = np.ones(result.shape, bool) if missing is None else ~missing
-    hopeless = trusted(levels[0], missing, frames[0]).hopeless
+    hopeless = usable_levels(levels[0], missing, frames[0]).unknown
     if hopeless is not None:
         there &= ~hopeless
     result = np.where(there, result, 0.0)

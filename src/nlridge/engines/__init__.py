@@ -1,1 +1,1 @@
-"""Where a pass over an image runs: on the CPU, or on tensors of PyTorch."""
+"""Engines, which run a pass over an image: on the CPU, or on PyTorch tensors."""

@@ -1,6 +1,6 @@
-"""One block of reference patches: find its groups, denoise them, add them up.
+"""One block of reference patches: find its groups, denoise them, and add up their patches.
 
-By the family's kernel, or its formula where there is no kernel.
+Groups are denoised by the family's kernel, or by its formula if there is no kernel.
 """
 
 from collections.abc import Callable, MutableMapping, Sequence
@@ -14,7 +14,7 @@ from numba import types
 from ..algorithm.inputs import StepInputs
 from ..algorithm.passes import Pass, PlaneSet
 from ..families import Estimate, GroupNoise
-from ..families.family import applied
+from ..families.family import evaluate
 from ..kernels.compile import compiled, kernel, part
 from ..kernels.linalg import ones, padded
 from ..kernels.simd import LANES, fma, load, splat, store
@@ -25,17 +25,17 @@ from ..patches.matching import BRIGHT, FAR, distances, nearest
 from .grid import Block, Image, Window, group_sizes
 
 Groups: TypeAlias = MutableMapping[tuple[int, int], npt.NDArray[Any]]
-"""Where the similar patches of each block are, by its first reference: offsets in its window."""
+"""The offsets of the similar patches in the window of each block, by the corner of the block's first reference."""
 
 
-class Lines(NamedTuple):
-    """What a line of blocks reads: some rows of the images, `top` being the first."""
+class LineInputs(NamedTuple):
+    """The part of the images that a line of blocks reads, and its first row."""
 
     top: int
     inputs: StepInputs
 
 
-Sums: TypeAlias = tuple[Lines, Window, Image, Image, Image]
+Sums: TypeAlias = tuple[LineInputs, Window, Image, Image, Image]
 
 
 class GroupImages(NamedTuple):
@@ -45,30 +45,31 @@ class GroupImages(NamedTuple):
     guide: Any
     guide_is_noisy: bool
     variance: Any
-    """One number, or images."""
+    """One number, or one plane for all planes, or one plane for each."""
     variance_plane: int
-    """The distance between two planes of these; 0 if there is one for all."""
+    """The distance between two planes of the variance; 0 if there is one for all."""
     original: Any
-    """Empty if no noise has been removed yet."""
+    """The planes with all of their noise; empty if `noisy` still has all of it."""
     keep: np.float32
-    """The share of the noise that is to stay in `GroupSums.rest`."""
+    """The share of the noise to leave in `GroupSums.rest`."""
 
 
 class GroupSums(NamedTuple):
-    """What denoised groups are added to: planes of the same window."""
+    """The weighted sums that denoised groups are added to: planes of the same window."""
 
     total: Any
     rest: Any
-    """The same with some of the noise left in it, or empty."""
+    """The same, with some of the noise left in it; empty if that is not needed."""
     weight: Any
+    """The weights of the patches, at their corners."""
 
 
 class GroupPlaces(NamedTuple):
-    """Where the patches of each group are."""
+    """The positions of the patches of each group."""
 
     offsets: Any
+    """Those of group k begin at k `row`, and there are sizes[k] of them."""
     row: int
-    """Offsets of one group, of which the first `sizes` count."""
     sizes: Any
 
 
@@ -77,7 +78,7 @@ class GroupShape(NamedTuple):
 
     row_length: int
     plane: int
-    """Pixels of a plane."""
+    """The number of pixels of a plane."""
     planes: int
     patch: int
     group_size: int
@@ -102,7 +103,7 @@ _DENOISE_GROUPS = types.void(
 
 
 class GroupDenoiser(NamedTuple):
-    """What denoises the groups of some planes."""
+    """A set of planes, and the function that denoises its groups."""
 
     planes: PlaneSet
     denoise_groups: Callable[[GroupImages, GroupSums, GroupPlaces, GroupShape], None]
@@ -113,27 +114,31 @@ def denoise_block(
     step: Pass,
     groups: Groups | None,
     shape: tuple[int, int],
-    work: tuple[Lines, Block],
+    work: tuple[LineInputs, Block],
 ) -> Sums:
-    """The weighted sums of what changes in the patches of a block, and the weights at their corners."""
-    lines, block = work
-    inputs, settings = lines.inputs, step.settings
+    """Denoise the groups of a block.
+
+    Returns the inputs that were passed, the window that the block covers, the weighted sums of the changes of its
+    patches (for both results), and the weights of the patches at their corners.
+    """
+    line, block = work
+    inputs, settings = line.inputs, step.settings
     patch, radius = settings.patch_size, settings.window // 2
     ys, xs = block
     top, left = int(ys[0]) - radius, int(xs[0]) - radius
-    whole = Window(
+    window_in_image = Window(
         top,
         left,
         height=int(ys[-1]) + patch + radius - top,
         width=int(xs[-1]) + patch + radius - left + 2 * LANES,  # kernels work on whole vectors
     )
-    window = whole._replace(top=top - lines.top)  # in the rows that were read
+    window = window_in_image._replace(top=top - line.top)  # in the rows that were read
     y = window.cut(inputs.noisy, 0)
     x = window.cut(inputs.guide, 0)
     original, keep = y[:0], np.float32(0)
     if inputs.partly is not None:
         keep = np.float32(inputs.partly.keep)
-        if inputs.partly.original is not inputs.noisy:  # or all of the noise is left
+        if inputs.partly.original is not inputs.noisy:  # some noise has been removed already
             original = window.cut(inputs.partly.original, 0)
     variance = inputs.noise.variance
     if isinstance(variance, np.ndarray):
@@ -167,33 +172,33 @@ def denoise_block(
         )
         if groups is not None:
             groups[key] = offsets.astype(np.min_scalar_type(plane))
-    for (planes, denoise_groups), corners in zip(denoisers, weight, strict=True):
-        some, group_size = planes
+    for (plane_set, denoise_groups), corners in zip(denoisers, weight, strict=True):
+        planes, group_size = plane_set
         denoise_groups(
             GroupImages(
-                y[some].reshape(-1),
-                x[some].reshape(-1),
+                y[planes].reshape(-1),
+                x[planes].reshape(-1),
                 inputs.guide is inputs.noisy,
-                (v if len(v) == 1 else v[some]).reshape(-1),
+                (v if len(v) == 1 else v[planes]).reshape(-1),
                 0 if len(v) == 1 else plane,
-                original[some].reshape(-1),
+                original[planes].reshape(-1),
                 keep,
             ),
-            GroupSums(total[some].reshape(-1), rest[some].reshape(-1), corners.reshape(-1)),
+            GroupSums(total[planes].reshape(-1), rest[planes].reshape(-1), corners.reshape(-1)),
             GroupPlaces(offsets, most, np.minimum(sizes, group_size)),
-            GroupShape(window.width, plane, planes.number, patch, group_size),
+            GroupShape(window.width, plane, plane_set.number, patch, group_size),
         )
-    return lines, whole, total, rest, weight
+    return line, window_in_image, total, rest, weight
 
 
 @kernel
 def _match(
     guide, row_length, plane, planes, ys, xs, stride, patch, window, variance, sizes, group_size, places
 ):  # fmt: skip
-    """places[k group_size:] = offsets of the sizes[k] patches that are nearest to the k-th reference."""
+    """Write to places[k group_size:] the offsets of the sizes[k] patches that are nearest to the k-th reference."""
     candidates = window * padded(window)
     distance = np.empty(len(xs) * candidates, np.float32)
-    found = np.empty(candidates + LANES, np.intp)
+    nearest_places = np.empty(candidates + LANES, np.intp)
     chosen = np.empty(group_size, np.intp)
     kept = np.empty(candidates + LANES, np.float32)
     k = 0
@@ -201,7 +206,7 @@ def _match(
         guess = np.float32(2 * planes * patch * patch) * variance
         first = 0
         while first < len(xs):
-            count = 1  # references that are a stride apart: all, or all but the last of the image
+            count = 1  # references one stride apart: all, or all but the last of the image
             while first + count < len(xs) and xs[first + count] - xs[first + count - 1] == stride:
                 count += 1
             corner = ys[i] * row_length + xs[first]
@@ -217,12 +222,12 @@ def _match(
                     guess,
                     row_length,
                     corner + c * stride,
-                    found,
+                    nearest_places,
                     kept,
                     chosen,
                 )
                 for j in range(sizes[k]):
-                    places[k * group_size + j] = found[j]
+                    places[k * group_size + j] = nearest_places[j]
                 k += 1
             first += count
 
@@ -230,15 +235,15 @@ def _match(
 def denoiser_of(
     planes: PlaneSet, step: Pass, grid: Sequence[Block], shape: tuple[int, int]
 ) -> GroupDenoiser:
-    """What denoises the groups of some planes: the kernel with its parameters, or the formula."""
+    """The denoiser of a set of planes: the family's kernel with its parameters, or the formula."""
     estimator, group_size = step.estimator, planes.group_size
     if estimator.kernel is None:
         return GroupDenoiser(planes, partial(_denoise_groups_by_formula, estimator.formula))
     n = planes.number * step.settings.patch_size**2
-    found = (group_sizes(block, shape, step.settings, group_size) for block in grid)
+    sizes_of_blocks = (group_sizes(block, shape, step.settings, group_size) for block in grid)
     parameters: list[npt.NDArray[np.float32]] = []
     starts = np.zeros(group_size + 1, np.intp)
-    for m in sorted({int(size) for sizes in found for size in np.unique(sizes)}):
+    for m in sorted({int(size) for sizes in sizes_of_blocks for size in np.unique(sizes)}):
         starts[m] = sum(part.size for part in parameters)
         parameters.append(np.asarray(estimator.parameters(n, m), np.float32).reshape(-1))
     estimate = compiled(estimator.kernel, ESTIMATE)
@@ -254,7 +259,7 @@ def _denoise_groups(estimate, parameters, starts, images, sums, places, shape):
     variance, original, keep = images.variance, images.original, images.keep
     n = planes * patch * patch
     size, most = padded(n), padded(group_size)
-    # Zeros, since arithmetic on whole vectors also touches what no pixel is ever written to.
+    # Zeros, since arithmetic on whole vectors also reads elements that no pixel is ever written to.
     Y = np.zeros(most * size + LANES, np.float32)
     X = Y if images.guide_is_noisy else np.zeros(most * size + LANES, np.float32)
     same_noise, partly = len(variance) == 1, len(original) > 0
@@ -284,7 +289,7 @@ def _denoise_groups(estimate, parameters, starts, images, sums, places, shape):
                 for o in range(0, m * size, LANES):
                     store(V, o, splat(left * left) * load(V, o))
         estimate(Y, X, denoised, weights, n, m, V, parameters[starts[m] :])
-        # What changes is averaged: sums of bright patches would lose digits.
+        # Changes are averaged rather than pixels: sums of bright pixels would lose digits.
         change = denoised
         for o in range(0, m * size, LANES):
             store(change, o, load(denoised, o) - load(Y, o))
@@ -299,17 +304,17 @@ def _denoise_groups(estimate, parameters, starts, images, sums, places, shape):
 
 @part
 def _noise_left(before, after, variance, inside, n, m):
-    """The share of the noise that is left in a group, from the spread of what was taken from it.
+    """The share of the noise that remains in a group, estimated by the variance of what has been removed from it.
 
-    inside: `ones` of the pixels of a patch.
+    `inside` is ones(n), which masks the padding of a patch.
     """
     size = padded(n)
     sums = squares = splat(np.float32(0))
     for j in range(m):
         for k in range(0, size, LANES):
             o = j * size + k
-            taken = (load(before, o) - load(after, o)) * load(inside, k)
-            sums, squares = sums + taken, fma(taken, taken, squares)
+            removed = (load(before, o) - load(after, o)) * load(inside, k)
+            sums, squares = sums + removed, fma(removed, removed, squares)
     mean = add_up(sums) / np.float32(n * m)
     spread = add_up(squares) / np.float32(n * m) - mean * mean
     noise = variance[0]
@@ -328,15 +333,15 @@ def _denoise_groups_by_formula(
     places: GroupPlaces,
     shape: GroupShape,
 ) -> None:
-    """All groups of one size at once, in float64."""
+    """Denoise the groups by the formula in float64, all groups of one size at once."""
     row_length, plane, planes, patch, _ = shape
     n = planes * patch * patch
     for m in map(int, np.unique(places.sizes)):
         here = places.offsets.reshape(-1, places.row)[places.sizes == m, :m].copy()
 
         def groups(image, distance=plane, here=here, m=m):
-            found = gather_all(image, row_length, distance, planes, here, patch)
-            return found[:, :m, :n].mT.astype(np.float64)
+            gathered = gather_all(image, row_length, distance, planes, here, patch)
+            return gathered[:, :m, :n].mT.astype(np.float64)
 
         Y, X = groups(images.noisy), groups(images.guide)
         V = (
@@ -349,19 +354,20 @@ def _denoise_groups_by_formula(
             spread = np.var(groups(images.original) - Y, axis=(1, 2), keepdims=True)
             mean = np.mean(V, axis=(-2, -1), keepdims=True) if np.ndim(V) else V
             left = np.maximum(1 - np.sqrt(spread / mean), images.keep + 1e-6)
-            V = np.broadcast_to(V * left**2, Y.shape)  # as formulas are promised
-        estimate, weights = map(np.asarray, applied(formula, Y, X, GroupNoise(V)))
+            V = np.broadcast_to(V * left**2, Y.shape)  # the shape that `GroupNoise` promises
+        estimate, weights = map(np.asarray, evaluate(formula, Y, X, GroupNoise(V)))
         if any(array.dtype.kind not in "uif" for array in (estimate, weights)):
             raise TypeError(
-                f"the formula gave arrays of {estimate.dtype} and {weights.dtype}; expected numbers"
+                f"the formula returned arrays of {estimate.dtype} and {weights.dtype}; expected numbers"
             )
         expected = (len(here), n, m), (len(here), m)
         if (estimate.shape, weights.shape) != expected:
             raise ValueError(
-                f"the formula gave arrays of shapes {estimate.shape} and {weights.shape}; "
+                f"the formula returned arrays of shapes {estimate.shape} and {weights.shape}; "
                 f"expected {expected[0]} and {expected[1]}"
             )
-        with np.errstate(over="ignore", invalid="ignore"):  # kernels know no NaN: such patches stay
+        # Kernels must not see NaN: patches with such weights or estimates do not change the image.
+        with np.errstate(over="ignore", invalid="ignore"):
             weights = np.array(weights, np.float32)
             weights[~np.isfinite(weights)] = 0
             change = estimate - Y

@@ -1,8 +1,8 @@
-"""The CPU engine: one pass over an image, in blocks of reference patches on a pool of threads.
+"""The CPU engine, which runs a pass over an image in blocks of reference patches on a pool of threads.
 
-A block reads its own window of the noisy image and the guide, finds its groups, denoises them and adds up its own
-weighted sums, which are then added to those of the image in the order of the blocks: the result depends neither on
-the number of threads nor on what lies farther away than the algorithm reaches.
+A block reads its own window of the images, finds and denoises its groups, and adds up its own weighted sums. These are
+then added to the sums of the image in the order of the blocks, so that a pixel of the result depends neither on the
+number of threads nor on pixels beyond the reach of the algorithm.
 
 Images are arrays of (planes, height, width).
 """
@@ -16,7 +16,7 @@ from ..algorithm.inputs import StepInputs
 from ..algorithm.passes import Pass
 from ..patches.groups import normalise
 from ..patches.matching import BRIGHT
-from .block import GroupDenoiser, Groups, Lines, denoise_block, denoiser_of
+from .block import GroupDenoiser, Groups, LineInputs, denoise_block, denoiser_of
 from .grid import Block, Image, lines, rows_read
 from .pool import in_order
 
@@ -29,19 +29,19 @@ def run_pass(
     workers: int,
     tick: Callable[[], None],
 ) -> tuple[Image, Image]:
-    """Match on `inputs.similar`, denoise the groups, and average them back into an image.
+    """Match on `inputs.similar`, denoise the groups, and average their patches into an image.
 
-    Groups that are in `groups` are not searched for again; those that are found are stored there.  `tick` is
-    called from the calling thread after each block.  Returns the result, and the same with some of the noise left
+    Groups that are found are stored in `groups`; those that are already there are not searched for again. `tick` is
+    called after each block, from the calling thread. Returns the result, and the same with some of the noise left
     in it if `inputs.partly` asks for that.
     """
     noisy = inputs.noisy
     total = np.empty_like(noisy)
     rest = np.empty_like(noisy if inputs.keeps_noise else noisy[:0])
-    for rows, *some in strips(
+    for rows, *parts in strips(
         inputs, step, groups, rows=range(noisy.shape[1]), workers=workers, tick=tick
     ):
-        for strip, image in zip(some, (total, rest), strict=True):
+        for strip, image in zip(parts, (total, rest), strict=True):
             image[:, rows.start : rows.stop] = strip
     return total, rest if len(rest) else total
 
@@ -55,16 +55,18 @@ def strips(
     workers: int,
     tick: Callable[[], None],
 ) -> Iterator[tuple[range, Image, Image]]:
-    """Some rows of what `run_pass` returns, from top to bottom, a strip as soon as no block to come adds to it.
+    """Yield the given rows of both results of `run_pass` in strips, from top to bottom.
 
-    Runs the blocks that reach these rows and no others, and reads images line after line of blocks: they
-    need not be in memory, if they have a shape and can be cut, image[:, top:bottom].
+    A strip is yielded as soon as no further block adds to it. Only the blocks that reach the given rows are run. Images
+    are read as image[:, top:bottom], once for each line of blocks, and need not be in memory.
     """
     settings, planes = step.settings, len(inputs.noisy)
     shape = inputs.noisy.shape[1:]
     grid = lines(shape, step, rows)
     blocks = [block for line in grid for block in line]
-    denoisers = [denoiser_of(some, step, blocks, shape) for some in step.plane_sets(planes)]
+    denoisers = [
+        denoiser_of(plane_set, step, blocks, shape) for plane_set in step.plane_sets(planes)
+    ]
     denoise = partial(denoise_block, denoisers, step, groups, shape)
     work = (
         (read, block) for line in grid for read in [_read(inputs, step, line)] for block in line
@@ -72,48 +74,48 @@ def strips(
     blocks_done = in_order(denoise, work, workers)
     counts = (planes, planes if inputs.keeps_noise else 0, len(denoisers))
     sums = [np.zeros((count, 0, shape[1]), np.float32) for count in counts]
-    top = rows_read(grid[:1], shape, settings).start  # of the sums
-    at = rows.start
+    top = rows_read(grid[:1], shape, settings).start  # the first row of the sums
+    at = rows.start  # the first row that has not been yielded
     for k, line in enumerate(grid):
         bottom = rows_read([line], shape, settings).stop
         sums = [_extended(image, bottom - top) for image in sums]
         for _ in line:
-            read, window, *some = next(blocks_done)
-            for sum_, image in zip(some, sums, strict=True):
-                window._replace(top=window.top - top).add(sum_, image)
+            read, window, *block_sums = next(blocks_done)
+            for block_sum, image in zip(block_sums, sums, strict=True):
+                window._replace(top=window.top - top).add(block_sum, image)
             tick()
         end = rows_read(grid[k + 1 : k + 2], shape, settings).start if k + 1 < len(grid) else bottom
         ready = range(at, min(end, rows.stop))
         if len(ready):
             yield ready, *_normalised(read, sums, denoisers, settings.patch_size, top, ready)
             at = ready.stop
-        # The weights of patches that begin some rows above are still needed.
+        # The rows to come need the weights of patches that begin above them.
         done = max(end - settings.patch_size + 1 - top, 0)
         sums = [image[:, done:] for image in sums]
         top += done
 
 
-def _read(inputs: StepInputs, step: Pass, line: Sequence[Block]) -> Lines:
-    """What a line of blocks reads."""
+def _read(inputs: StepInputs, step: Pass, line: Sequence[Block]) -> LineInputs:
+    """Read the rows of the images that a line of blocks needs."""
     rows = rows_read([line], inputs.noisy.shape[1:], step.settings)
-    return Lines(rows.start, inputs.mapped(lambda image: image[:, rows.start : rows.stop]))
+    return LineInputs(rows.start, inputs.mapped(lambda image: image[:, rows.start : rows.stop]))
 
 
 def _extended(sums: Image, height: int) -> Image:
-    """With rows of zeros below."""
+    """The sums, extended to the given height by rows of zeros."""
     return np.pad(sums, ((0, 0), (0, height - sums.shape[1]), (0, 0)))
 
 
 def _normalised(
-    read: Lines,
+    read: LineInputs,
     sums: list[Image],
     denoisers: Sequence[GroupDenoiser],
     patch: int,
     top: int,
     ready: range,
 ) -> tuple[Image, Image]:
-    """The rows that are ready, from sums of which `top` is the first row."""
-    first = max(ready.start - patch + 1, top)  # corners of patches that cover the first row
+    """The results for the rows that are ready, from sums whose first row is `top`."""
+    first = max(ready.start - patch + 1, top)  # the first corners of patches that cover these rows
     total, rest, weight = (image[:, first - top : ready.stop - top].copy() for image in sums)
     for denoiser, corners in zip(denoisers, weight, strict=True):
         planes = denoiser.planes.planes
@@ -124,7 +126,7 @@ def _normalised(
     noisy = read.inputs.noisy[:, ready.start - read.top : ready.stop - read.top]
     for change in (total, rest):
         if len(change):
-            # Next to pixels so bright that float32 cannot resolve the noise, the image is left as it is.
+            # Next to pixels so bright that float32 cannot resolve the noise, the image stays unchanged.
             change[~(np.abs(change) < BRIGHT)] = 0
             change += noisy
     return total, rest

@@ -1,4 +1,4 @@
-"""Threads that work ahead, in order."""
+"""Threads that compute results ahead of their use, in order."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +12,7 @@ _Result = TypeVar("_Result")
 def in_order(
     function: Callable[[_Item], _Result], items: Iterable[_Item], workers: int
 ) -> Iterator[_Result]:
-    """function(item) of each item in turn, computed ahead by the workers but never far ahead."""
+    """Yield function(item) for each item in turn, computed by the workers a limited number of items ahead."""
     if workers == 1:
         yield from map(function, items)
         return
@@ -25,5 +25,5 @@ def in_order(
                     yield ahead.popleft().result()
             while ahead:
                 yield ahead.popleft().result()
-        finally:  # after an error or Ctrl-C, only the blocks under way are waited for
+        finally:  # after an error or Ctrl-C, wait only for the items being computed
             pool.shutdown(wait=True, cancel_futures=True)

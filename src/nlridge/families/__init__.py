@@ -1,6 +1,6 @@
-"""Families of local denoisers: how the patches of a group are combined, and nothing else.
+"""Families of local denoisers, which define how the patches of a group are combined.
 
-One file for each family, with its formulas and their compiled kernels side by side.
+Each family has one file, with its formulas and their compiled kernels side by side.
 """
 
 from .bayes import Bayes

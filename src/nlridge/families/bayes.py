@@ -1,4 +1,4 @@
-"""NL-Bayes: the pixels of a patch are combined linearly, f_{Θ,β}(Y) = ΘY + βu' (section 3.1 of the paper)."""
+"""NL-Bayes: combines the pixels of each patch linearly, f_{Θ,β}(Y) = ΘY + βu' (section 3.1 of the paper)."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -25,33 +25,43 @@ from .family import (
     Estimator,
     Family,
     GroupNoise,
-    conditioned,
     constant,
-    expect_not_negative,
+    expect_non_negative,
     squared_norm,
+    well_conditioned,
 )
 
 
 @dataclass(frozen=True)
 class Bayes(Family):
-    """The family of NL-Bayes.
+    """The family of NL-Bayes, which combines the pixels of each patch: f(Y) = ΘY + βu'.
 
     Parameters
     ----------
-    noisier : float
-        Step 1 minimises the risk as if noise of this share of the variance had been added, which
-        keeps Θ well conditioned in flat areas. 0 is the paper's formula, except that at least 1e-4 is
-        always added.
+    noisier : float, optional
+        The first step minimises the estimated risk for noise of (1 + `noisier`) times the variance, which keeps
+        Θ well conditioned in flat areas. 0 is the formula of the paper, except that values below 1e-4 count as
+        1e-4.
+
+    See Also
+    --------
+    nlridge.recipe : Returns a recipe with this family for the method "nl-bayes".
+
+    Examples
+    --------
+    >>> from nlridge.families import Bayes
+    >>> Bayes()
+    Bayes(noisier=0.1)
     """
 
     noisier: float = 0.1
 
     def __post_init__(self) -> None:
-        expect_not_negative("noisier", self.noisier)
+        expect_non_negative("noisier", self.noisier)
 
     @property
     def pilot(self) -> Estimator:
-        noisier = conditioned(self.noisier)
+        noisier = well_conditioned(self.noisier)
         return Estimator(
             partial(pilot, noisier=noisier), bayes_kernel, constant(noisier, 1 + noisier)
         )
@@ -65,7 +75,7 @@ class Bayes(Family):
 
 
 def mean_noise(noise: GroupNoise, X: Array) -> Array:
-    """The diagonal of R = E[WW'] / m: the variance of each pixel, as a mean over the patches of X."""
+    """The diagonal of R = E[WW'] / m: the variance of each pixel, averaged over the patches of X."""
     return noise.in_pixels(X).mean(axis=-1)
 
 
@@ -80,8 +90,8 @@ def risk(X: Array, theta: Array, beta: Array, noise: GroupNoise) -> Array:
 def sure(Y: Array, theta: Array, beta: Array, noise: GroupNoise, noisier: float = 0.0) -> Array:
     """Stein's unbiased estimate of the risk, |ΘY + βu' - Y|² + 2 m tr ΘR - m tr R (Proposition 6.5).
 
-    With α = `noisier` > 0, of the risk for noise of variance (1 + α) σ²: what is added to Y in
-    thought is averaged out, which leaves α m tr (Θ - I)R(Θ - I)' of it.
+    With α = `noisier` > 0, it estimates the risk for noise of variance (1 + α) σ². The noise that Y lacks is not
+    drawn but averaged over, which adds the term α m tr (Θ - I)R(Θ - I)'.
     """
     n, m = Y.shape[-2:]
     R = mean_noise(noise, Y)
@@ -113,17 +123,17 @@ def minimise_risk(X: Array, noise: GroupNoise) -> tuple[Array, Array]:
 
 
 def pilot(Y: Array, X: Array, noise: GroupNoise, noisier: float) -> Estimate:
-    """Step 1: the minimiser of SURE; X takes no part."""
+    """Step 1: Θ and β minimise SURE; X is not used."""
     return _combine(Y, *minimise_sure(Y, noise, noisier), noise)
 
 
 def refine(Y: Array, X: Array, noise: GroupNoise) -> Estimate:
-    """Step 2: the minimiser of the risk, with the pilot X in place of the truth."""
+    """Step 2: Θ and β minimise the risk, with the pilot X in place of the true groups."""
     return _combine(Y, *minimise_risk(X, noise), noise)
 
 
 def _combine(Y: Array, theta: Array, beta: Array, noise: GroupNoise) -> Estimate:
-    """ΘY + βu', and one over the variance of each patch: the same Θ denoises all of them alike."""
+    """ΘY + βu', and as weights the inverse variances of the patches, since the same Θ denoises all of them."""
     weights = 1 / noise.in_pixels(Y).mean(axis=-2)
     return theta @ Y + beta[..., None], weights
 
@@ -139,9 +149,10 @@ def _moments(X: Array) -> tuple[Array, Array]:
 
 @kernel
 def bayes_kernel(Y, X, denoised, weights, n, m, variance, parameters):
-    """Θ = I - b (m C_X + a I)⁻¹, which is both steps: `pilot` with X = Y, a = α m σ² and b = (1 + α) m σ²,
-    and `refine` with a = b = m σ².  Then ΘY + βu' = Θ(Y - μ_X u') + μ_X u'.  That is for noise of one level:
-    pixels are first multiplied by q_k, which makes their noise the same, and the result is divided by it.
+    """Both steps: Θ = I - b (m C_X + a I)⁻¹ and ΘY + βu' = Θ(Y - μ_X u') + μ_X u'.
+
+    This is `pilot` with X = Y, a = α m σ² and b = (1 + α) m σ², and `refine` with a = b = m σ². If the noise is not
+    uniform, pixel k is first multiplied by q_k, which makes the noise uniform, and the result is divided by q_k.
     """
     side, size = padded(m), padded(n)
     q = np.empty(size, np.float32)
@@ -149,9 +160,9 @@ def bayes_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     a = parameters[0] * np.float32(m) * typical
     b = parameters[1] * np.float32(m) * typical
     mean = np.empty(size, np.float32)
-    all_alike = ones(m)
+    equal_weights = ones(m)
     for k in range(0, size, LANES):
-        store(mean, k, load(X, k) + mean_shift(X, k, size, m, all_alike, np.float32(m)))
+        store(mean, k, load(X, k) + mean_shift(X, k, size, m, equal_weights, np.float32(m)))
     rows = np.empty(side * size, np.float32)
     _centred(rows, X, mean, q, n, m)
     theta = np.empty(size * size, np.float32)
@@ -180,7 +191,7 @@ def bayes_kernel(Y, X, denoised, weights, n, m, variance, parameters):
 
 @part
 def _centred(rows, Y, mean, q, n, m):
-    """rows = Y less the mean patch, times q; what pads the patches, and the group, is zero."""
+    """rows = (Y - mean patch) q, padded with zeros."""
     size = padded(n)
     for k in range(0, size, LANES):
         for o in range(k, m * size, size):

@@ -1,4 +1,4 @@
-"""BM3D: coefficients are shrunk one by one, f_Θ(Y) = P⁻¹(Θ ⊙ (PYQ))Q⁻¹ (section 3.2 of the paper)."""
+"""BM3D: shrinks transform coefficients one by one, f_Θ(Y) = P⁻¹(Θ ⊙ (PYQ))Q⁻¹ (section 3.2 of the paper)."""
 
 import math
 from collections.abc import Callable
@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..arrays import Array, library, like, spread
+from ..arrays import Array, as_array_like, broadcast_like, library
 from ..kernels.compile import kernel, part
 from ..kernels.linalg import ONE, ZERO, padded, panels, product, transposed
 from ..kernels.simd import LANES, splat, store
-from .family import Estimate, Estimator, Family, GroupNoise, expect_not_negative, squared_norm
+from .family import Estimate, Estimator, Family, GroupNoise, expect_non_negative, squared_norm
 
 Transform: TypeAlias = Callable[[int], Array]
 
@@ -26,11 +26,11 @@ def dct(size: int) -> Array:
 
 
 def haar(size: int) -> Array:
-    """The Haar transform of any size: parts are halved until they are single; halves may be unequal."""
+    """The Haar transform for any size: intervals are halved down to single elements; halves may be unequal."""
     rows = [np.full(size, np.sqrt(1 / size))]
-    parts = [(0, size)]
-    while parts:
-        start, stop = parts.pop(0)
+    intervals = [(0, size)]
+    while intervals:
+        start, stop = intervals.pop(0)
         if stop - start > 1:
             middle = (start + stop + 1) // 2
             left, right = middle - start, stop - middle
@@ -38,24 +38,34 @@ def haar(size: int) -> Array:
             row[start:middle] = np.sqrt(right / (left * (left + right)))
             row[middle:stop] = -np.sqrt(left / (right * (left + right)))
             rows.append(row)
-            parts += [(start, middle), (middle, stop)]
+            intervals += [(start, middle), (middle, stop)]
     return np.stack(rows)
 
 
 @dataclass(frozen=True)
 class BM3D(Family):
-    """The family of BM3D.
+    """The family of BM3D, which shrinks transform coefficients: f(Y) = P⁻¹(Θ ⊙ (PYQ))Q⁻¹.
 
     Parameters
     ----------
-    threshold : float, optional
-        Step 1 cancels the coefficients that are smaller than this multiple of sigma and keeps the
-        others: 2.7 is the choice of BM3D, √2 the one that SURE prescribes. With None, SURE is
-        minimised without a constraint on Θ (Θ̂₁ₐ, which is of theoretical interest only).
-    patch_transform, group_transform : callable
-        Functions that return an orthonormal matrix of a given size, whose rows are the basis. The first is
-        applied to the rows and to the columns of a patch, the second along the group, whose size may
-        be any up to the group size where an image or a window is small.
+    threshold : float or None, optional
+        The first step sets coefficients below this multiple of sigma to zero and keeps the others. BM3D uses 2.7;
+        √2 minimises SURE. With None, SURE is minimised without a constraint on Θ (Θ̂₁ₐ in the paper, which is of
+        theoretical interest only).
+    patch_transform, group_transform : callable, optional
+        ``transform(size)`` returns an orthonormal matrix of size x size, whose rows are the basis. The first one is
+        applied to the rows and to the columns of each patch, the second one along the group. Groups can have fewer
+        patches than the group size near the borders of an image, so that it must work for any size.
+
+    See Also
+    --------
+    nlridge.recipe : Returns a recipe with this family for the method "bm3d".
+
+    Examples
+    --------
+    >>> from nlridge.families import BM3D
+    >>> BM3D(threshold=3.0)
+    BM3D(threshold=3.0, patch_transform=dct, group_transform=dct)
     """
 
     threshold: float | None = 2.7
@@ -64,7 +74,7 @@ class BM3D(Family):
 
     def __post_init__(self) -> None:
         if self.threshold is not None:
-            expect_not_negative("threshold", self.threshold)
+            expect_non_negative("threshold", self.threshold)
 
     def __repr__(self) -> str:
         patch, group = (
@@ -106,13 +116,14 @@ def _checked(transform: Transform, size: int) -> Array:
     matrix = np.asarray(transform(size), np.float64)
     if matrix.shape != (size, size) or not np.allclose(matrix @ matrix.T, np.eye(size)):
         raise ValueError(
-            f"the transform {transform!r} failed; expected an orthonormal matrix of {size} x {size}"
+            f"transform is {transform!r}; expected a function that returns an orthonormal matrix "
+            f"of {size} x {size}"
         )
     return matrix
 
 
 def noise_in_coefficients(noise: GroupNoise, P: Array, Q: Array) -> float | Array:
-    """The variance S of each coefficient, (P ⊙ P) V (Q ⊙ Q), if V is that of each pixel; σ² if all are σ²."""
+    """The variances of the coefficients, S = (P ⊙ P) V (Q ⊙ Q), if V are those of the pixels; σ² if all are σ²."""
     if noise.is_uniform:
         return noise.variance
     return P**2 @ noise.variance @ Q**2
@@ -135,14 +146,14 @@ def sure(Y: Array, theta: Array, noise: GroupNoise, P: Array, Q: Array) -> Array
 def minimise_sure(Y: Array, noise: GroupNoise, P: Array, Q: Array) -> Array:
     """Θ̂₁ₐ = 1 - S / (PYQ)² (Proposition 6.9).
 
-    Coefficients below 1e-4 of their noise count as that: an exact zero would give infinity.
+    Coefficients below 1e-4 of their noise count as 1e-4 of it, since Θ would be infinite for a coefficient of 0.
     """
     S = noise_in_coefficients(noise, P, Q)
     return 1 - S / ((P @ Y @ Q) ** 2).clip(min=1e-8 * S)
 
 
 def keep_or_cancel(Y: Array, noise: GroupNoise, P: Array, Q: Array, threshold: float) -> Array:
-    """Θ = 1(|PYQ| ≥ threshold x √S): among zeros and ones, √2 minimises SURE (6.9)."""
+    """Θ = 1(|PYQ| ≥ threshold x √S); among zeros and ones, a threshold of √2 minimises SURE (Proposition 6.9)."""
     S = noise_in_coefficients(noise, P, Q)
     return (abs(P @ Y @ Q) >= threshold * S**0.5) * 1.0
 
@@ -160,8 +171,8 @@ def pilot(
     matrices: Callable[[int, int], tuple[Array, Array]],
     threshold: float | None,
 ) -> Estimate:
-    """Step 1: keep or cancel, or the unconstrained minimiser of SURE; X takes no part."""
-    P, Q = (like(matrix, Y) for matrix in matrices(*Y.shape[-2:]))
+    """Step 1: keep or cancel each coefficient, or minimise SURE without a constraint; X is not used."""
+    P, Q = (as_array_like(matrix, Y) for matrix in matrices(*Y.shape[-2:]))
     if threshold is None:
         return _combine(Y, minimise_sure(Y, noise, P, Q), noise, P, Q)
     return _combine(Y, keep_or_cancel(Y, noise, P, Q, threshold), noise, P, Q)
@@ -170,19 +181,19 @@ def pilot(
 def refine(
     Y: Array, X: Array, noise: GroupNoise, matrices: Callable[[int, int], tuple[Array, Array]]
 ) -> Estimate:
-    """Step 2: the minimiser of the risk, with the pilot X in place of the truth."""
-    P, Q = (like(matrix, Y) for matrix in matrices(*Y.shape[-2:]))
+    """Step 2: Θ minimises the risk, with the pilot X in place of the true groups."""
+    P, Q = (as_array_like(matrix, Y) for matrix in matrices(*Y.shape[-2:]))
     return _combine(Y, minimise_risk(X, noise, P, Q), noise, P, Q)
 
 
 def _combine(Y: Array, theta: Array, noise: GroupNoise, P: Array, Q: Array) -> Estimate:
     """P⁻¹(Θ ⊙ (PYQ))Q⁻¹, and a weight that is the same for all patches of the group.
 
-    It is one over the mean variance that is left in a pixel, Σ S ⊙ Θ² / (n m): that of one coefficient
-    at least, since |Θ| may be 0.
+    The weight is the inverse of the mean variance that remains in a pixel, Σ S ⊙ Θ² / (n m). The sum counts as at
+    least the variance of one coefficient, since |Θ| may be 0.
     """
     n, m = Y.shape[-2:]
-    S = spread(noise_in_coefficients(noise, P, Q), Y)
+    S = broadcast_like(noise_in_coefficients(noise, P, Q), Y)
     left = (S * theta**2).sum(axis=(-2, -1)) / (n * m)
     weight = 1 / left.clip(min=S.mean(axis=(-2, -1)) / (n * m))
     weights = library(Y).broadcast_to(weight[..., None], (*weight.shape, m))
@@ -195,10 +206,7 @@ def _combine(Y: Array, theta: Array, noise: GroupNoise, P: Array, Q: Array) -> E
 def parameters_of(
     patch_transform: Transform, group_transform: Transform, threshold: float, n: int, m: int
 ) -> Array:
-    """The threshold and the matrices: T with zeros up to a whole panel, Q and Q' up to whole vectors.
-
-    Then the squares of all three.
-    """
+    """The threshold, the matrices T (padded with zeros to a whole panel), Q and Q' (to whole vectors), and their squares."""
     p = math.isqrt(n)
     rows, side = -(-p // 8) * 8, -(-m // LANES) * LANES
     T, Q, inverse = np.zeros((rows, rows)), np.zeros((m, side)), np.zeros((m, side))
@@ -211,7 +219,7 @@ def parameters_of(
 
 @part
 def _forward(coefficients, work, Y, p, m, matrices):
-    """coefficients (n x side, one patch a column) = PYQ."""
+    """coefficients (n x side, one patch per column) = PYQ."""
     n, side, rows = p * p, padded(m), panels(p)
     T, Q = matrices, matrices[rows * rows :]
     row = p * side
@@ -219,7 +227,7 @@ def _forward(coefficients, work, Y, p, m, matrices):
     for x in range(p):
         o = x * side
         product(coefficients, o, row, T, ZERO, rows, ONE, work, o, row, rows, side, p)
-    for y in range(p):  # what a panel writes too much is written again by the next
+    for y in range(p):  # rows that a panel writes in excess are overwritten by the next
         o = y * row
         product(work, o, side, T, ZERO, rows, ONE, coefficients, o, side, rows, side, p)
     product(coefficients, ZERO, side, work, ZERO, side, ONE, Q, ZERO, side, panels(n), side, m)
@@ -227,7 +235,7 @@ def _forward(coefficients, work, Y, p, m, matrices):
 
 @part
 def _backward(denoised, work, coefficients, p, m, matrices):
-    """denoised (one patch a row) = P⁻¹ coefficients Q⁻¹; the coefficients are lost."""
+    """denoised (one patch per row) = P⁻¹ coefficients Q⁻¹; overwrites the coefficients."""
     n, side, rows = p * p, padded(m), panels(p)
     T, Q = matrices, matrices[rows * rows + m * side :]
     row = p * side
@@ -243,7 +251,7 @@ def _backward(denoised, work, coefficients, p, m, matrices):
 
 @part
 def _noise(S, work, variance, p, m, matrices):
-    """S = the variance of each coefficient, and 1 in what pads it; returns the mean of all."""
+    """Write the variance of each coefficient to S, padded with ones, and return their mean."""
     n, side, rows = p * p, padded(m), panels(p)
     if len(variance) == 1:
         for o in range(0, n * side, LANES):
@@ -266,8 +274,8 @@ def _width(n):
 
 
 @part
-def _room(p, m):
-    """Coefficients of a group, with what `product` and `transposed` write beyond them."""
+def _buffer(p, m):
+    """A buffer for the coefficients of a group, with space for what `product` and `transposed` write beyond them."""
     return np.zeros(max(panels(p) * p, padded(p * p)) * padded(m), np.float32)
 
 
@@ -279,10 +287,10 @@ def _weigh(weights, n, m, left, mean):
 
 @kernel
 def pilot_kernel(Y, X, denoised, weights, n, m, variance, parameters):
-    """`pilot`, with a threshold of -1 for none."""
+    """`pilot`; a threshold of -1 stands for None."""
     p, side = _width(n), padded(m)
     matrices = parameters[1:]
-    coefficients, work, S = _room(p, m), _room(p, m), _room(p, m)
+    coefficients, work, S = _buffer(p, m), _buffer(p, m), _buffer(p, m)
     mean = _noise(S, work, variance, p, m, matrices)
     _forward(coefficients, work, Y, p, m, matrices)
     left = np.float32(0)
@@ -309,7 +317,7 @@ def refine_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     """`refine`."""
     p, side = _width(n), padded(m)
     matrices = parameters[1:]
-    coefficients, work, guide, S = _room(p, m), _room(p, m), _room(p, m), _room(p, m)
+    coefficients, work, guide, S = _buffer(p, m), _buffer(p, m), _buffer(p, m), _buffer(p, m)
     mean = _noise(S, work, variance, p, m, matrices)
     _forward(guide, work, X, p, m, matrices)
     _forward(coefficients, work, Y, p, m, matrices)

@@ -1,4 +1,4 @@
-"""What a family of local denoisers is: one estimator for each of the two steps, and what it is told about the noise."""
+"""The base class of families, their estimators for the two steps, and the noise that estimators receive."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -7,21 +7,34 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy.typing as npt
 
-from ..arrays import Array, is_tensor, spread
+from ..arrays import Array, broadcast_like, is_tensor
 from ..checks import number, shown
 
 Estimate: TypeAlias = tuple[Array, Array]
-"""Denoised groups, and the weight of each of their patches."""
+"""The denoised groups, and the weights of their patches."""
 
 
 @dataclass(frozen=True, eq=False)
 class GroupNoise:
-    """The noise of groups of patches.
+    """The noise of groups of patches, as estimators receive it.
 
     Parameters
     ----------
     variance : float or array of the shape of the groups
-        Variance of the noise: the same for all pixels, or one value for each.
+        Variance of the noise: one value for all pixels, or one value for each.
+
+    Examples
+    --------
+    Two patches of three pixels each, the second with four times the variance of the first:
+
+    >>> import numpy as np
+    >>> from nlridge.families import GroupNoise
+    >>> Y = np.zeros((3, 2))
+    >>> noise = GroupNoise(np.broadcast_to([1.0, 4.0], Y.shape))
+    >>> noise.is_uniform
+    False
+    >>> noise.in_patches(Y)
+    array([ 3., 12.])
     """
 
     variance: float | Array
@@ -33,38 +46,39 @@ class GroupNoise:
         return isinstance(variance, float | int) or variance.shape[-2:] in ((), (1, 1))
 
     def in_pixels(self, Y: Array) -> Array:
-        """The variance of each pixel, in the shape of Y."""
-        return spread(self.variance, Y)
+        """The variance of each pixel, with the shape of the groups Y."""
+        return broadcast_like(self.variance, Y)
 
     def in_patches(self, Y: Array) -> Array:
-        """The diagonal D of N = E[W'W]: the variances of the pixels of each patch, summed; n σ² if all are σ²."""
+        """The diagonal D of N = E[W'W]: the sum of the variances of the pixels of each patch, n σ² if all are σ²."""
         return self.in_pixels(Y).sum(axis=-2)
 
 
 @dataclass(frozen=True)
 class Estimator:
-    """How the groups of one step are denoised.
+    """How one step denoises its groups.
 
     Parameters
     ----------
-    formula
+    formula : callable
         ``formula(Y, X, noise)`` takes noisy groups Y and guide groups X, arrays of shape (..., n, m)
-        whose columns are patches, and their `GroupNoise`. Arrays are tensors if the images are tensors.
-        It returns the denoised groups and the weight of each patch, of shape (..., m). Weights are
-        positive; the best choice is one over the variance that is left in the patch.
-    kernel
-        The same for one group in compiled form, with the signature
-        ``kernel(Y, X, denoised, weights, n, m, variance, parameters)``. Groups are laid out as in
-        `nlridge.patches.groups`; Y and X may be the same array, and neither may be written to.
-        `variance` holds one number for all pixels, or one for each, laid out as Y. The first n
-        numbers of each patch of `denoised` count; anything written beyond them must be finite. Without a
-        kernel the formula is used, which is slower.
-    parameters
-        ``parameters(n, m)`` returns the numbers that the kernel takes for groups of m patches of n pixels.
+        whose columns are patches, and their `GroupNoise`. The arrays are tensors if the images are tensors.
+        It returns the denoised groups and the weights of their patches, an array of shape (..., m). Weights must
+        be positive; the best choice is the inverse of the variance that remains in the patch.
+    kernel : callable, optional
+        The formula for one group in compiled form: a function decorated with `nlridge.kernels.kernel`, with the
+        signature ``kernel(Y, X, denoised, weights, n, m, variance, parameters)``. Groups are laid out as in
+        `nlridge.patches.groups`; Y and X may be the same array, and must not be modified.
+        `variance` holds one number for all pixels, or one for each, laid out as Y. Only the first n
+        numbers of each patch of `denoised` are used; anything written beyond them must be finite. Without a
+        kernel, the formula is used, which is slower.
+    parameters : callable, optional
+        ``parameters(n, m)`` returns the numbers that are passed to the kernel as `parameters` for groups of m
+        patches of n pixels. There are none by default.
 
     Examples
     --------
-    Every patch of a group becomes their mean:
+    Replace every patch of a group by the mean of the group:
 
     >>> import numpy as np
     >>> import nlridge
@@ -83,10 +97,27 @@ class Estimator:
 
 @dataclass(frozen=True)
 class Family:
-    """A family f_Θ of local denoisers: how Θ is chosen in the first step, from SURE, and in the second, from the pilot.
+    """Base class of the families f_Θ of local denoisers.
 
-    Derive a class from it and set `pilot`, and `refine` if there is a second step. A family with options is
-    a frozen dataclass whose fields they are, so that families can be compared, printed and pickled.
+    A family defines how the patches of a group are combined, and how Θ is chosen in each step. To add one, derive a
+    class and set `pilot`, the `Estimator` of the first step, and `refine`, that of the second step, if it has one.
+    Make a family with options a frozen dataclass with the options as its fields, so that families can be compared,
+    printed and pickled.
+
+    Attributes
+    ----------
+    pilot : Estimator
+        Denoises the groups of the first step, in which Θ depends on the noisy groups alone.
+    refine : Estimator or None
+        Denoises the groups of the second step, in which the pilot takes the place of the unknown image. None, the
+        default, if the family has only one step.
+    stacks_planes : bool
+        Whether two planes of a colour image may share one group, their patches stacked in columns of twice as many
+        pixels. False by default.
+
+    See Also
+    --------
+    nlridge.families.Ridge, nlridge.families.Bayes, nlridge.families.BM3D, nlridge.families.TwoSided
 
     Examples
     --------
@@ -106,7 +137,6 @@ class Family:
     """
 
     stacks_planes: ClassVar[bool] = False
-    """Whether the patches of two planes of a colour image may form one column of a group, n being twice p²."""
     refine: ClassVar[Any] = None
 
     @property
@@ -115,27 +145,30 @@ class Family:
         raise NotImplementedError(f"{type(self).__name__} has no pilot; expected an Estimator")
 
 
-def applied(formula: Callable[..., Estimate], Y: Array, X: Array, noise: GroupNoise) -> Estimate:
-    """What a formula gives, if it is a pair, as it has to be."""
-    found = _of_tensors(formula, Y, X, noise) if is_tensor(Y) else formula(Y, X, noise)
-    if not (isinstance(found, tuple | list) and len(found) == 2):
-        what = f"{len(found)} things" if isinstance(found, tuple | list) else type(found).__name__
-        what = {"ndarray": "an array", "Tensor": "a tensor", "NoneType": "None"}.get(what, what)
-        raise TypeError(f"the formula gave {what}; expected (denoised, weights)")
-    return found[0], found[1]
+def evaluate(formula: Callable[..., Estimate], Y: Array, X: Array, noise: GroupNoise) -> Estimate:
+    """Call a formula, and check that it returns a pair."""
+    result = _evaluate_on_tensors(formula, Y, X, noise) if is_tensor(Y) else formula(Y, X, noise)
+    if not (isinstance(result, tuple | list) and len(result) == 2):
+        if isinstance(result, tuple | list):
+            what = f"{len(result)} values"
+        else:
+            what = type(result).__name__
+            what = {"ndarray": "an array", "Tensor": "a tensor", "NoneType": "None"}.get(what, what)
+        raise TypeError(f"the formula returned {what}; expected (denoised, weights)")
+    return result[0], result[1]
 
 
-def _of_tensors(formula: Callable[..., Estimate], *groups: Any) -> Estimate:
-    """NumPy takes tensors at times, and warns; and fails if they are on a device, or need a gradient."""
+def _evaluate_on_tensors(formula: Callable[..., Estimate], *arguments: Any) -> Estimate:
+    """Call a formula, and explain the errors and warnings of NumPy functions that are given tensors."""
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message=".*__array_wrap__")
-            return formula(*groups)
+            return formula(*arguments)
     except (Warning, TypeError, RuntimeError) as error:
         if not any(hint in str(error) for hint in ("__array_wrap__", "numpy()", "to numpy")):
             raise
         raise TypeError(
-            "the formula called a function of NumPy with a tensor; expected operators and methods that "
+            "the formula called a NumPy function with a tensor; expected operators and methods that "
             "arrays and tensors have in common"
         ) from error
 
@@ -145,20 +178,20 @@ def squared_norm(matrix: Array) -> Array:
     return (matrix**2).sum(axis=(-2, -1))
 
 
-def conditioned(noisier: float) -> float:
-    """The share of noise by which step 1 is made noisier: at least 1e-4, or flat areas would have no solution."""
+def well_conditioned(noisier: float) -> float:
+    """`noisier`, or 1e-4 if that is larger: with less, the matrix to invert would be singular in flat areas."""
     return max(noisier, 1e-4)
 
 
-def expect_not_negative(name: str, value: float) -> None:
-    """Refuse an option of a family that is not a number of reasonable size."""
+def expect_non_negative(name: str, value: float) -> None:
+    """Raise an error unless an option of a family is a number from 0 to 1e12."""
     size = number(name, value)
     if not size >= 0:
-        raise ValueError(f"{name} is {shown(value)}; expected a number that is not negative")
+        raise ValueError(f"{name} is {shown(value)}; expected a non-negative number")
     if size > 1e12:  # kernels square it
         raise ValueError(f"{name} is {shown(value)}; expected at most 1e12")
 
 
 def constant(*numbers: float) -> Callable[[int, int], Sequence[float]]:
-    """Parameters of a kernel that depend neither on n nor on m."""
+    """The `parameters` of an `Estimator` whose kernel takes the same numbers for all n and m."""
     return lambda n, m: numbers

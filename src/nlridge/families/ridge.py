@@ -1,4 +1,4 @@
-"""NL-Ridge: patches are combined linearly, f_Θ(Y) = YΘ (section 2 of the paper)."""
+"""NL-Ridge: combines the patches of a group linearly, f_Θ(Y) = YΘ (section 2 of the paper)."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -6,7 +6,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..arrays import Array, all_known, entries, identity, inverse, library, precision
+from ..arrays import (
+    Array,
+    all_without_waiting,
+    identity,
+    inverse,
+    library,
+    machine_epsilon,
+    take_along_axis,
+)
 from ..kernels.compile import kernel, part
 from ..kernels.linalg import (
     ONE,
@@ -40,25 +48,35 @@ from .family import (
     Estimator,
     Family,
     GroupNoise,
-    conditioned,
     constant,
-    expect_not_negative,
+    expect_non_negative,
     squared_norm,
+    well_conditioned,
 )
 
 
 @dataclass(frozen=True)
 class Ridge(Family):
-    """The family of NL-Ridge.
+    """The family of NL-Ridge, which combines the patches of a group: f(Y) = YΘ.
 
     Parameters
     ----------
-    noisier : float
-        Step 1 minimises the risk as if noise of this share of the variance had been added, which
-        keeps Θ well conditioned. 0 is the paper's formula, except that at least 1e-4 is always added.
-    tolerance : float
-        Step 2 works around the mean patch and approximates the Gram matrix of the pilot by one of
-        low rank, to within this multiple of the noise in a patch. 0 is the paper's formula.
+    noisier : float, optional
+        The first step minimises the estimated risk for noise of (1 + `noisier`) times the variance, which keeps
+        Θ well conditioned. 0 is the formula of the paper, except that values below 1e-4 count as 1e-4.
+    tolerance : float, optional
+        If positive, the second step subtracts the mean patch and approximates the Gram matrix of the pilot by a
+        matrix of low rank, to within this multiple of the noise in a patch. 0 is the formula of the paper.
+
+    See Also
+    --------
+    nlridge.recipe : Returns a recipe with this family for the methods "nl-ridge" and "fast".
+
+    Examples
+    --------
+    >>> from nlridge.families import Ridge
+    >>> Ridge(tolerance=2.0)
+    Ridge(noisier=0.05, tolerance=2.0)
     """
 
     noisier: float = 0.05
@@ -67,12 +85,12 @@ class Ridge(Family):
     stacks_planes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        expect_not_negative("noisier", self.noisier)
-        expect_not_negative("tolerance", self.tolerance)
+        expect_non_negative("noisier", self.noisier)
+        expect_non_negative("tolerance", self.tolerance)
 
     @property
     def pilot(self) -> Estimator:
-        noisier = conditioned(self.noisier)
+        noisier = well_conditioned(self.noisier)
         return Estimator(
             partial(pilot, noisier=noisier), ridge_kernel, constant(noisier, 1 + noisier)
         )
@@ -97,8 +115,8 @@ def risk(X: Array, theta: Array, noise: GroupNoise) -> Array:
 def sure(Y: Array, theta: Array, noise: GroupNoise, noisier: float = 0.0) -> Array:
     """Stein's unbiased estimate of the risk, |YΘ - Y|² + 2 tr NΘ - tr N (Proposition 2.1).
 
-    With α = `noisier` > 0, of the risk for noise of variance (1 + α) σ²: what is added to Y in
-    thought is averaged out, which leaves α tr (Θ - I)'N(Θ - I) of it.
+    With α = `noisier` > 0, it estimates the risk for noise of variance (1 + α) σ². The noise that Y lacks is not
+    drawn but averaged over, which adds the term α tr (Θ - I)'N(Θ - I).
     """
     D = noise.in_patches(Y)
     change = theta - identity(Y.shape[-1], Y)
@@ -123,9 +141,9 @@ def minimise_risk(X: Array, noise: GroupNoise) -> Array:
 def _unexplained(X: Array, noise: GroupNoise, share: float) -> Array:
     """(X'X + α N)⁻¹ N with α = `share`.
 
-    Patches that are bright compared with the noise would take all digits of X'X.  So they are brought to
-    units of the noise, X̃ = X N^(-1/2), and reflected so that their mean stands alone in the first column:
-    with the reflection R that turns u = N^(-1/2) 1 to that axis, it is N^(-1/2) R (RX̃'X̃R + α I)⁻¹ R N^(1/2).
+    If patches are bright compared with the noise, their brightness would take up all digits of X'X. So they are
+    divided by the noise, X̃ = X N^(-1/2), and reflected so that their mean is in the first column alone. With the
+    reflection R that maps u = N^(-1/2) 1 to that axis, the result is N^(-1/2) R (RX̃'X̃R + α I)⁻¹ R N^(1/2).
     """
     u = noise.in_patches(X)[..., None] ** -0.5
     unit = identity(X.shape[-1], X)
@@ -136,13 +154,13 @@ def _unexplained(X: Array, noise: GroupNoise, share: float) -> Array:
 
 
 def minimise_risk_at_low_rank(X: Array, noise: GroupNoise, tolerance: float) -> Array:
-    """`minimise_risk` around the mean patch, at the least sufficient rank.
+    """`minimise_risk` with the mean patch subtracted, at the lowest sufficient rank.
 
     In units of the noise, X̃ = X N^(-1/2) and u = N^(-1/2) 1, it is Θ̃ = uu'/u'u + F(F'F + I)⁻¹F' with
-    FF' ≈ X̃'X̃, where X̃ is centred: X̃u = 0.  Centring is the ridge regression under the constraint that
-    each column of Θ sums to one: a constant added to the image is added to the result.  F is a pivoted
-    Cholesky factor, stopped when the trace of the rest is at most `tolerance`: what is left out is
-    mostly noise of the pilot.
+    FF' ≈ X̃'X̃, where X̃ is centred: X̃u = 0. Centring amounts to ridge regression under the constraint that
+    each column of Θ sums to one: a constant added to the image is added to the result. F is a pivoted
+    Cholesky factor, truncated when the trace of the remainder is at most `tolerance`; the remainder is mostly
+    noise of the pilot.
     """
     u = noise.in_patches(X)[..., None] ** -0.5
     mean = X @ u**2 / (u.mT @ u)
@@ -154,20 +172,20 @@ def minimise_risk_at_low_rank(X: Array, noise: GroupNoise, tolerance: float) -> 
 
 
 def _pivoted_cholesky(G: Array, tolerance: float, rank: int) -> Array:
-    """F with G ≈ FF', one column at a time, until the trace of the rest is at most `tolerance`.
+    """F with G ≈ FF', computed column by column until the trace of G - FF' is at most `tolerance`.
 
-    Each of many G has its own end, after which its columns are zero.
+    Each matrix of a batch stops by itself; its further columns are zero.
     """
     where, concatenate = library(G).where, library(G).concatenate
     rest, F = G.diagonal(0, -2, -1), G[..., :0]
-    smallest = 2 * precision(G) * rest.sum(axis=-1)[..., None]
+    smallest = 2 * machine_epsilon(G) * rest.sum(axis=-1)[..., None]
     for _ in range(rank):
         p = rest.argmax(-1)[..., None]
-        pivot = entries(rest, p, -1)
+        pivot = take_along_axis(rest, p, -1)
         more = (rest.sum(axis=-1)[..., None] > tolerance) & (pivot > smallest)
-        if all_known(~more):
+        if all_without_waiting(~more):
             break
-        column = entries(G, p[..., None], -1) - F @ entries(F, p[..., None], -2).mT
+        column = take_along_axis(G, p[..., None], -1) - F @ take_along_axis(F, p[..., None], -2).mT
         f = where(more, column[..., 0] / where(more, pivot, 1.0) ** 0.5, 0.0)
         rest = (rest - f**2).clip(min=0)
         F = concatenate([F, f[..., None]], axis=-1)
@@ -175,29 +193,30 @@ def _pivoted_cholesky(G: Array, tolerance: float, rank: int) -> Array:
 
 
 def pilot(Y: Array, X: Array, noise: GroupNoise, noisier: float) -> Estimate:
-    """Step 1: the minimiser of SURE; X takes no part."""
+    """Step 1: Θ minimises SURE; X is not used."""
     return _combine(Y, minimise_sure(Y, noise, noisier), noise)
 
 
 def refine(Y: Array, X: Array, noise: GroupNoise) -> Estimate:
-    """Step 2: the minimiser of the risk, with the pilot X in place of the truth."""
+    """Step 2: Θ minimises the risk, with the pilot X in place of the true groups."""
     return _combine(Y, minimise_risk(X, noise), noise)
 
 
 def refine_low_rank(Y: Array, X: Array, noise: GroupNoise, tolerance: float) -> Estimate:
-    """Step 2 at the least sufficient rank."""
+    """Step 2 at the lowest sufficient rank."""
     return _combine(Y, minimise_risk_at_low_rank(X, noise, tolerance), noise)
 
 
 def _combine(Y: Array, theta: Array, noise: GroupNoise) -> Estimate:
-    """YΘ, and the weight of each patch."""
+    """YΘ, and the weights of the patches."""
     return Y @ theta, weights_of(theta, noise, Y)
 
 
 def weights_of(theta: Array, noise: GroupNoise, Y: Array) -> Array:
-    """One over the variance that is left in the pixels of each patch of Y, Θ_j'NΘ_j / n.
+    """The inverse of the variance that remains in the pixels of each patch of Y, Θ_j'NΘ_j / n.
 
-    That is held between the variances of the best mean of all patches and of the patch itself.
+    The variance is clipped from below to that of the best weighted mean of all patches, and from above to that of
+    the noisy patch itself.
     """
     D = noise.in_patches(Y)
     left = (theta**2 * D[..., None]).sum(axis=-2)
@@ -210,19 +229,20 @@ def weights_of(theta: Array, noise: GroupNoise, Y: Array) -> Array:
 
 @kernel
 def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):
-    """Θ = I - b (X'X + a I)⁻¹, which is both steps: `pilot` with X = Y, a = α D and b = (1 + α) D, and
-    `refine` with a = b = D.  That is for noise of one level: patches are first multiplied by u_j, which
-    makes their noise the same, and the result is divided by it.
+    """Both steps: Θ = I - b (X'X + a I)⁻¹.
 
-    Patches that are bright compared with the noise would take all digits of X'X.  So let x̄ be the mean
-    of the patches with weights u_j², and X̃ = X - x̄u'.  Then X̃u = 0, X'X = X̃'X̃ + su' + us' + x̄'x̄ uu' with
-    s = X̃'x̄, and for any c, with U = u'u, A = X̃'X̃ + a I + c uu', t = A⁻¹s, g = 1/(a + c U) and
+    This is `pilot` with X = Y, a = α D and b = (1 + α) D, and `refine` with a = b = D. If the noise is not uniform,
+    patch j is first multiplied by u_j, which makes the noise uniform, and the result is divided by u_j.
+
+    If patches are bright compared with the noise, their brightness would take up all digits of X'X. So let x̄ be
+    the mean of the patches with weights u_j², and X̃ = X - x̄u'. Then X̃u = 0, X'X = X̃'X̃ + su' + us' + x̄'x̄ uu'
+    with s = X̃'x̄, and for any c, with U = u'u, A = X̃'X̃ + a I + c uu', t = A⁻¹s, g = 1/(a + c U) and
     q = x̄'x̄ - c - s't,
 
     (X'X + a I)⁻¹ = A⁻¹ - (q g² uu' + g (ut' + tu') - U g tt') / (1 + U g q).
 
-    A c of the size of X̃'X̃ keeps A well conditioned.  For the same reason each column of Θ is made to
-    give exactly what it should, u'Θ = u' - b g (u' - U t') / (1 + U g q).
+    A c of the magnitude of X̃'X̃ keeps A well conditioned. For the same reason, each column of Θ is corrected so that
+    u'Θ = u' - b g (u' - U t') / (1 + U g q) holds exactly.
     """
     side, size = padded(m), padded(n)
     u = np.empty(side, np.float32)
@@ -283,14 +303,14 @@ def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):
 
 @part
 def _centred(pixels, mean, X, u, U, n, m):
-    """pixels (size x side) = the patches less their mean x̄, times u; what pads the patches is zero."""
+    """pixels (size x side) = (patches - their mean x̄) u, padded with zeros."""
     side, size = padded(m), padded(n)
     for k in range(0, size, LANES):
         first, shift = load(X, k), mean_shift(X, k, size, m, u, U)
         store(mean, k, first + shift)
         for j in range(0, side, LANES):
             transpose_difference(pixels, k * side + j, side, X, j * size + k, size, first, shift)
-    # Where all u are one, only the padding is to be multiplied, by zero.
+    # If all u are one, only the padding has to be multiplied, by zero.
     start = side - LANES if np.float32(m) == U else 0
     for k in range(size):
         for j in range(start, side, LANES):
@@ -299,7 +319,7 @@ def _centred(pixels, mean, X, u, U, n, m):
 
 @part
 def _weight(squared_norm, u, U, variance):
-    """One over the variance that is left in a patch, where `variance` / u² was its own."""
+    """The inverse of the variance that remains in a patch, whose noise had the variance `variance` / u²."""
     return u * u / (min(max(squared_norm, u * u / U), np.float32(1)) * variance)
 
 
@@ -321,7 +341,7 @@ def _sum_and_largest(values, size):
 
 @part
 def _factorise(F, pixels, u, U, n, m, tolerance):
-    """Rows of F: the pivoted Cholesky factor of X̃'X̃, of the rank that is returned."""
+    """Write the pivoted Cholesky factor of X̃'X̃ to the rows of F, and return its rank."""
     side = padded(m)
     zero = splat(np.float32(0))
     rest = np.empty(side, np.float32)  # the diagonal of X̃'X̃ - FF'
@@ -360,10 +380,11 @@ def _factorise(F, pixels, u, U, n, m, tolerance):
 
 @kernel
 def low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):
-    """Θ = uu'/U + FG' with G = F(F'F + D I)⁻¹ and U = u'u, and |Θ_j|² = u_j²/U + f_j'g_j - D |g_j|², for
-    patches that are first multiplied by u_j, which makes their noise the same.
+    """Step 2 at low rank: Θ = uu'/U + FG' with G = F(F'F + D I)⁻¹ and U = u'u.
 
-    In memory F and G are transposed.  The mean patch is one more row of theirs: u/U in F, u in G.
+    Patches are first multiplied by u_j, which makes the noise uniform. Then |Θ_j|² = u_j²/U + f_j'g_j - D |g_j|².
+
+    In memory, F and G are transposed. The mean patch is an additional row of both: u/U in F, u in G.
     """
     side, size = padded(m), padded(n)
     u = np.empty(side, np.float32)
@@ -396,7 +417,7 @@ def low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     for j in range(m):
         weights[j] = _weight(weights[j] + u[j] * u[j] / U, u[j], U, typical)
 
-    # What the patches were multiplied by goes to F, what the result is divided by to G.
+    # F takes the factors that the patches are multiplied by, G those that the result is divided by.
     unit = np.zeros(side, np.float32)
     for j in range(m):
         unit[j] = 1 / u[j]

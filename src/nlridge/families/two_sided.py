@@ -1,9 +1,9 @@
-"""The two-sided family: patches are combined, and so are pixels, f(Y) = A Y B with one inverse for both.
+"""The two-sided family: combines both the pixels and the patches, f(Y) = L Y R, with one inverse for both matrices.
 
-NL-Ridge combines patches (a matrix on the right), NL-Bayes pixels (one on the left).  In its dual form the
-ridge regression of the pilot on itself has the very matrix of NL-Bayes in it, so that both come for the
-price of one.  Made for rounds (see `framework`): on noise that is partly gone already, not much is lost by
-combining twice.
+NL-Ridge combines patches (a matrix on the right), NL-Bayes pixels (a matrix on the left). In its dual form, the
+ridge regression of the pilot on itself contains the matrix of NL-Bayes, so that both matrices cost one inversion. The
+family is made for rounds (see `algorithm.framework`): where part of the noise has been removed already, combining
+twice loses little detail.
 """
 
 from dataclasses import dataclass
@@ -27,21 +27,31 @@ from ..kernels.linalg import (
 )
 from ..kernels.simd import LANES, fma, load, splat, store, total
 from ..kernels.variances import patch_scales
-from .family import Estimate, Estimator, Family, GroupNoise, constant, expect_not_negative
+from .family import Estimate, Estimator, Family, GroupNoise, constant, expect_non_negative
 from .ridge import Ridge, weights_of
 
 
 @dataclass(frozen=True)
 class TwoSided(Family):
-    """The two-sided family.
+    """The two-sided family, which combines both the pixels and the patches of a group.
 
     Parameters
     ----------
-    noisier : float
-        As for `Ridge`, whose first step is also the first of this family.
-    penalty : float
-        The ridge penalty, as a multiple κ of the noise in a patch: less than 1, since each side removes
-        some of the noise that the other leaves.
+    noisier : float, optional
+        As for `Ridge`, whose first step is also the first step of this family.
+    penalty : float, optional
+        The ridge penalty κ of the second step, as a multiple of the noise in a patch. Good values are below 1, since
+        each side removes some of the noise that the other leaves.
+
+    See Also
+    --------
+    nlridge.recipe : Returns a recipe with this family for the methods "standard" and "best".
+
+    Examples
+    --------
+    >>> from nlridge.families import TwoSided
+    >>> TwoSided(penalty=0.45)
+    TwoSided(noisier=0.2, penalty=0.45)
     """
 
     noisier: float = 0.2
@@ -50,8 +60,8 @@ class TwoSided(Family):
     stacks_planes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        expect_not_negative("noisier", self.noisier)
-        expect_not_negative("penalty", self.penalty)
+        expect_non_negative("noisier", self.noisier)
+        expect_non_negative("penalty", self.penalty)
 
     @property
     def pilot(self) -> Estimator:
@@ -67,11 +77,11 @@ class TwoSided(Family):
 
 
 def both_sides(X: Array, noise: GroupNoise, penalty: float) -> tuple[Array, Array, Array]:
-    """The matrices L and R, and the weights w of a mean patch: the estimate is L (Y - Yw1') R + Yw1'.
+    """The matrices L and R, and the weights w of the mean patch: the estimate is L (Y - Yw1') R + Yw1'.
 
-    In units of the noise, X̃ = (X - Xw1') N^(-1/2) with w ~ N⁻¹1, so that X̃ is centred, and
-    A = X̃X̃' + κ I: L = X̃X̃'A⁻¹ = I - κ A⁻¹, and R = N^(-1/2) X̃'A⁻¹X̃ N^(1/2).  With κ = 1 and L = I
-    that is the ridge regression around the mean patch.
+    Let X̃ = (X - Xw1') N^(-1/2), in units of the noise, with w proportional to N⁻¹1, so that X̃ is centred, and
+    A = X̃X̃' + κ I. Then L = X̃X̃'A⁻¹ = I - κ A⁻¹, and R = N^(-1/2) X̃'A⁻¹X̃ N^(1/2). With κ = 1 and L = I,
+    this is the ridge regression with the mean patch subtracted.
     """
     u = noise.in_patches(X)[..., None] ** -0.5
     w = u**2 / (u.mT @ u)
@@ -82,8 +92,10 @@ def both_sides(X: Array, noise: GroupNoise, penalty: float) -> tuple[Array, Arra
 
 
 def refine(Y: Array, X: Array, noise: GroupNoise, penalty: float) -> Estimate:
-    """Step 2: both sides from the pilot X.  The weight of a patch is that of R alone, which is better than to
-    count L as well."""
+    """Step 2: L and R from the pilot X.
+
+    The weight of a patch is that of R alone, which denoises better than a weight that accounts for L as well.
+    """
     left, right, w = both_sides(X, noise, penalty)
     mean = Y @ w
     return mean + left @ (Y - mean) @ right, weights_of(right + w, noise, Y)
@@ -94,9 +106,9 @@ def refine(Y: Array, X: Array, noise: GroupNoise, penalty: float) -> Estimate:
 
 @kernel
 def two_sided_kernel(Y, X, denoised, weights, n, m, variance, parameters):
-    """For patches that are first multiplied by u_j, which makes their noise the same, D = κ n σ² in place of κ.
+    """Step 2 for patches that are first multiplied by u_j, which makes the noise uniform; D = κ n σ² takes the place of κ.
 
-    In memory all matrices of patches are transposed.  With G = A⁻¹X̃, |R_j|² = x̃_j'g_j - D |g_j|² + u_j²/U.
+    In memory, all matrices of patches are transposed. With G = A⁻¹X̃, |R_j|² = x̃_j'g_j - D |g_j|² + u_j²/U.
     """
     side, size = padded(m), padded(n)
     u = np.empty(side, np.float32)
@@ -127,7 +139,7 @@ def two_sided_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     _centred(y, mean, Y, u, U, inside, n, m)
     C = np.empty(size * size, np.float32)  # (ỸX̃')'
     product(C, ZERO, size, x, ZERO, ONE, size, y, ZERO, size, panels(n), size, m)
-    L = np.empty(size * size, np.float32)  # with the left factor: that of (I - D A⁻¹) ỸX̃'
+    L = np.empty(size * size, np.float32)  # ((I - D A⁻¹) ỸX̃')'
     product(L, ZERO, size, C, ZERO, size, ONE, inverse, ZERO, size, panels(n), size, n)
     for o in range(0, n * size, LANES):
         store(L, o, fma(splat(-D), load(L, o), load(C, o)))
@@ -141,7 +153,7 @@ def two_sided_kernel(Y, X, denoised, weights, n, m, variance, parameters):
 
 @part
 def _centred(rows, mean, Y, u, U, inside, n, m):
-    """mean = that of the patches, with weights u²; rows = the patches less their mean, times u."""
+    """mean = the mean of the patches with weights u²; rows = (patches - mean) u, padded with zeros."""
     size = padded(n)
     for k in range(0, size, LANES):
         middle = load(Y, k) + mean_shift(Y, k, size, m, u, U)

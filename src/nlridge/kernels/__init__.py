@@ -1,4 +1,4 @@
-"""What kernels are built from: how they are compiled, SIMD vectors, and small matrices."""
+"""Building blocks of the compiled kernels: decorators, SIMD vectors and small matrices."""
 
 from .compile import kernel, part
 from .linalg import padded

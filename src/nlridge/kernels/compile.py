@@ -1,4 +1,4 @@
-"""How kernels are compiled: the decorators that they carry, and what is said about it."""
+"""How kernels are compiled: the decorators, the cache on disk, and the messages to the user."""
 
 import io
 import os
@@ -19,51 +19,79 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Sums are never rearranged, nor are operations fused that are not written so.  Parts that several kernels are made of
-# exist in several copies of one name, and the linker takes any of them: all have to give the same bits.
+# The compiler may neither reorder sums nor fuse operations: a part that several kernels call exists in several copies
+# under one name, of which the linker picks any, so that all copies have to return the same bits.
 _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"nnan", "ninf"}, "error_model": "numpy"}
 
 
 def kernel(function: F) -> F:
-    """Compile `function` for this CPU when it is first called, and keep the result on disk.
+    """Compile a function for this CPU when it is first called, and cache the machine code on disk.
 
-    Kernels release the GIL, trust their arguments, and must not see NaN (fastmath).  They are few,
-    and written with loops rather than array expressions, since a user waits for each to be compiled.
+    A decorator for functions that Python calls. Kernels release the GIL, do not check their arguments, and must not
+    see NaN or infinity (fastmath). Write them with loops rather than array expressions, which take much longer to
+    compile.
+
+    Parameters
+    ----------
+    function : callable
+        A function in the subset of Python that Numba supports. It is cached only if it is defined in a file.
+
+    Returns
+    -------
+    callable
+        The compiled function.
+
+    See Also
+    --------
+    part : For functions that only kernels call.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nlridge.kernels import kernel
+    >>> @kernel
+    ... def double(values):
+    ...     for k in range(len(values)):
+    ...         values[k] *= 2
+    >>> values = np.array([1.0, 2.0], np.float32)
+    >>> double(values)
+    >>> values
+    array([2., 4.], dtype=float32)
     """
     dispatcher = numba.njit(**_OPTIONS)(function)
     _kernels.add(dispatcher)
-    if os.path.exists(function.__code__.co_filename):  # or it is typed in, and cannot be kept
+    if os.path.exists(function.__code__.co_filename):
         try:
             dispatcher._cache = _Cache(function)
-        except RuntimeError:  # Numba found no folder that it may write its cache to
-            _say_that_nothing_is_kept()
+        except RuntimeError:  # Numba found no writable folder for its cache
+            _warn_that_nothing_is_cached()
     return dispatcher
 
 
 class _CacheFile(IndexDataCacheFile):
-    """A file of the cache that ends in its own digest: damaged, it counts as absent and is compiled again.
+    """A file of the cache that ends in its own digest; a damaged file counts as absent, and is compiled again.
 
-    Numba would stop at a file that is cut short, and run machine code that is not what it was.
+    Numba alone would fail on a truncated file, and would run damaged machine code.
     """
 
     @contextmanager
     def _open_for_write(self, path):
-        whole = io.BytesIO()
-        yield whole
+        content = io.BytesIO()
+        yield content
         with super()._open_for_write(path) as file:
-            file.write(whole.getvalue() + sha256(whole.getvalue()).digest())
+            file.write(content.getvalue() + sha256(content.getvalue()).digest())
 
     def _load_index(self):
         return super()._load_index() if _is_intact(self._index_path) else {}
 
     def _load_data(self, name):
         if not _is_intact(self._data_path(name)):
-            raise OSError  # which Numba takes as absent
+            raise OSError  # Numba then compiles as if there were no file
         return super()._load_data(name)
 
 
 class _Cache(FunctionCache):
-    """Numba's cache of a function, in files that are checked."""
+    """Numba's cache of a function, in files with checksums."""
 
     def __init__(self, function):
         super().__init__(function)
@@ -73,8 +101,8 @@ class _Cache(FunctionCache):
     def save_overload(self, sig, data):
         try:
             super().save_overload(sig, data)
-        except OSError:  # a full disk is no reason to stop
-            _say_that_nothing_is_kept()
+        except OSError:  # such as a full disk: denoising works without a cache
+            _warn_that_nothing_is_cached()
 
 
 def _is_intact(path):
@@ -86,19 +114,36 @@ def _is_intact(path):
 
 
 def part(function: F) -> F:
-    """Compile `function` as a part of the kernels that call it; Python cannot call it."""
+    """Compile a function as a part of the kernels that call it.
+
+    A decorator for functions that are called by kernels only; Python cannot call them.
+
+    Parameters
+    ----------
+    function : callable
+        A function in the subset of Python that Numba supports.
+
+    Returns
+    -------
+    callable
+        The function for use in kernels.
+
+    See Also
+    --------
+    kernel : For functions that Python calls.
+    """
     return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)(function)
 
 
 def compiled(function: F, signature: Any) -> F:
-    """A kernel that exists for one signature only, compiled or read from disk by now.
+    """Compile a kernel for one signature, or load it from disk, and prevent its compilation for any other.
 
     Such a kernel can be passed to another kernel, or take one as an argument, without either being
     compiled again for the other.
     """
     if not hasattr(function, "overloads"):
         raise TypeError(
-            f"kernel is {function!r}; expected a function with the decorator nlridge.kernels.kernel"
+            f"kernel is {function!r}; expected a function decorated with nlridge.kernels.kernel"
         )
     with _lock:
         if signature.args not in function.overloads:
@@ -109,7 +154,10 @@ def compiled(function: F, signature: Any) -> F:
 
 @contextmanager
 def announcing(announce: Callable[[], None]) -> Iterator[None]:
-    """Call `announce` once if a kernel has to be compiled rather than read from disk; by default it is logged."""
+    """Call `announce`, once, if a kernel has to be compiled rather than loaded from disk.
+
+    Outside this context, a message is logged.
+    """
     once = cache(announce)
     _announcers.append(once)
     try:
@@ -120,34 +168,34 @@ def announcing(announce: Callable[[], None]) -> Iterator[None]:
 
 @cache
 def _log() -> None:
-    # A log, not a warning: there is nothing that the caller could change, and where warnings are errors it would
-    # be one in the first process only.
+    # Logged rather than issued as a warning: the caller cannot avoid it, and where warnings are errors, only the first
+    # process would fail.
     getLogger("nlridge").warning(
-        "nlridge is compiling for this CPU, which takes a few seconds, once"
+        "nlridge is compiling for this CPU; this takes a few seconds and happens only once"
     )
 
 
 class _Listener(event.Listener):
     def on_start(self, event):
-        if event.data["dispatcher"] in _kernels:  # not what others compile
+        if event.data["dispatcher"] in _kernels:  # not a function of another package
             _announcers[-1]()
 
     def on_end(self, event):
         pass
 
 
-def _say_that_nothing_is_kept() -> None:
-    if not _said:
-        _said.append(True)
+def _warn_that_nothing_is_cached() -> None:
+    if not _warnings_given:
+        _warnings_given.append(True)
         warnings.warn(
-            "nlridge found no folder for its compiled kernels and compiles again in each process; "
+            "nlridge cannot save its compiled kernels and compiles them again in each process; "
             "set NUMBA_CACHE_DIR to a writable folder to avoid this",
             RuntimeWarning,
             stacklevel=2,
         )
 
 
-_said: list[bool] = []
+_warnings_given: list[bool] = []
 _lock = threading.Lock()
 _kernels: WeakSet[Any] = WeakSet()
 _announcers: list[Callable[[], None]] = [_log]

@@ -1,7 +1,7 @@
-"""Small dense float32 matrices in flat buffers, row after row.
+"""Small dense float32 matrices, stored row by row in flat buffers.
 
-Sides are multiples of LANES (`padded`); numbers of rows to compute are multiples of 8, which is
-the height of a panel.
+Sides are multiples of LANES (see `padded`). Rows are computed in panels of 8, so their number is a multiple of 8 (see
+`panels`).
 """
 
 import numpy as np
@@ -11,11 +11,11 @@ from .simd import LANES, fma, inverse_factor_tile, load, product_tile, splat, st
 
 WIDE = 3 * LANES  # columns of the widest tile
 
-# Constants that are passed to `product`: Numba would compile it anew for each plain Python number.
+# Pass these constants to `product`: Numba would compile it again for each Python number.
 ZERO, ONE = np.intp(0), np.intp(1)
 _SIDE = np.intp(LANES)
 
-# Tiles of a product: as large as the registers allow, which AVX-512 doubles in number.
+# Tiles of a product, as large as the registers allow: AVX-512 has twice as many.
 _TALL = 8 if LANES == 16 else 4
 _tile_3 = product_tile(_TALL, 3)
 _tile_2 = product_tile(_TALL, 2)
@@ -28,30 +28,30 @@ _row_1 = product_tile(1, 1)
 
 @part
 def padded(size):
-    """`size` rounded up to whole vectors."""
+    """`size`, rounded up to a multiple of the number of floats in a SIMD vector."""
     return (size + LANES - 1) // LANES * LANES
 
 
 @part
 def panels(size):
-    """`size` rounded up to whole panels of 8 rows."""
+    """`size`, rounded up to whole panels of 8 rows."""
     return (size + 7) // 8 * 8
 
 
 @part
 def ones(count):
-    """1 for each of `count` elements, and zeros up to a whole vector."""
-    found = np.zeros(padded(count), np.float32)
+    """`count` ones, padded with zeros to whole vectors."""
+    values = np.zeros(padded(count), np.float32)
     for k in range(count):
-        found[k] = 1
-    return found
+        values[k] = 1
+    return values
 
 
 @part
 def mean_shift(X, k, row, rows, u, U):
-    """The mean of the rows of X, with weights u² / U, less the first of them, for the vector of columns at k.
+    """The mean of the rows of X with weights u² / U, minus the first row, for the vector of columns at k.
 
-    The first row is subtracted before the mean is taken: bright pixels cost no digits.
+    The first row is subtracted before the mean is taken, so that bright pixels lose no digits.
     """
     first = load(X, k)
     s = t = splat(np.float32(0))
@@ -74,15 +74,15 @@ def mean_shift(X, k, row, rows, u, U):
 def product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, length):
     """C = A B, where A is rows x length with element (i, k) at a + i a_row + k a_column.
 
-    Columns of C are finished one group after the other and rows from the last to the first, so
-    that C may be B itself where A is lower triangular.
+    Columns of C are computed in groups, one after the other, and rows from the last to the first: C may be B
+    itself if A is lower triangular.
     """
     _multiply(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, length, ZERO)
 
 
 @part
 def subtract_product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, length):
-    """C -= A B, in the manner of `product`."""
+    """C -= A B, computed as in `product`."""
     _multiply(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, length, ONE)
 
 
@@ -144,16 +144,16 @@ def transposed(target, source, rows, columns):
 
 @part
 def gram(Q, X, side, length):
-    """The upper triangle, in blocks, of Q = X'X, where X is length x side."""
+    """The upper triangle, in whole blocks, of Q = X'X, where X is length x side."""
     for i in range(0, side, LANES):
         product(Q, i * side + i, side, X, i, ONE, side, X, i, side, _SIDE, side - i, length)
 
 
 @part
 def inverse_factor(Q, K, side):
-    """K = inv(U'), lower triangular, where Q = U'U; Q is given by its upper triangle and lost.
+    """K = inv(U'), lower triangular, where Q = U'U.
 
-    Blocked by LANES.
+    Reads the upper triangle of Q and overwrites Q. Works in blocks of LANES.
     """
     T = np.empty(LANES * (side + LANES), np.float32)
     S = T[LANES * side :]
@@ -196,7 +196,7 @@ def inverse_factor(Q, K, side):
 
 @part
 def invert(Q, side):
-    """In place: the upper triangle of a symmetric positive definite Q -> the whole of inv(Q)."""
+    """Replace the upper triangle of a symmetric positive definite Q by inv(Q), both triangles of it."""
     K = np.empty(side * side, np.float32)
     inverse_factor(Q, K, side)
     for i in range(0, side, LANES):

@@ -1,8 +1,8 @@
-"""Vectors of float32 as a Numba type, so that SIMD kernels are written in plain Python.
+"""Vectors of float32 as a Numba type, so that SIMD kernels can be written in plain Python.
 
-All explicit SIMD of the package lives in this file.  `LANES` is the natural width of the CPU that
-the kernels are compiled for; LLVM lowers the vectors to AVX-512, AVX2 or NEON.  Operations take a
-flat array and an offset into it and check neither: the callers pad their buffers.
+All explicit SIMD of the package is in this file. `LANES` is the natural vector width of the CPU that
+the kernels are compiled for; LLVM translates the vectors to AVX-512, AVX2 or NEON. Operations take a
+flat array and an offset into it, and check neither: callers pad their buffers.
 """
 
 import operator
@@ -39,7 +39,7 @@ class _VectorModel(models.PrimitiveModel):
         super().__init__(manager, fe_type, _FLOATS)
 
 
-# What the intrinsics below are made of: LLVM values in, LLVM values out.
+# Helpers of the intrinsics below, from LLVM values to LLVM values.
 
 
 def _data(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
@@ -80,7 +80,7 @@ def _times(builder: Any, index: Any, factor: int) -> Any:
     return builder.mul(index, ir.Constant(_INDEX, factor))
 
 
-# Elements: one vector at a time.
+# Operations on single vectors.
 
 
 @intrinsic
@@ -95,7 +95,7 @@ def load(context, array, offset):
 
 @intrinsic
 def store(context, array, offset, value):
-    """array[offset:] = value, one vector of it."""
+    """Write a vector to array[offset:]."""
 
     def generate(context, builder, signature, args):
         _store(builder, args[2], _data(context, builder, signature.args[0], args[0]), args[1])
@@ -156,7 +156,7 @@ largest = _reduce(_larger)  # the largest of the lanes
 
 @intrinsic
 def at_most_bits(context, x, y):
-    """An integer whose bit l says whether x <= y in lane l."""
+    """An integer whose bit l is set if x <= y in lane l."""
 
     def generate(context, builder, signature, args):
         bits = builder.bitcast(builder.fcmp_ordered("<=", *args), ir.IntType(LANES))
@@ -177,7 +177,7 @@ def lowest_bit(context, bits):
 
 @intrinsic
 def count_bits(context, bits):
-    """How many bits are set."""
+    """The number of set bits."""
 
     def generate(context, builder, signature, args):
         return builder.zext(builder.ctpop(args[0]), _INDEX)
@@ -187,7 +187,7 @@ def count_bits(context, bits):
 
 @intrinsic
 def bits_of(context, number):
-    """The bits of a float32 as an integer: the order of non-negative numbers is the same."""
+    """The bits of a float32 as an integer; non-negative numbers keep their order."""
 
     def generate(context, builder, signature, args):
         return builder.bitcast(args[0], _LANE)
@@ -225,7 +225,7 @@ _arithmetic(operator.sub, "fsub")
 _arithmetic(operator.mul, "fmul")
 
 
-# Blocks: what would spill or be unreadable if written one vector at a time.
+# Operations on blocks, which would spill registers or be unreadable if written one vector at a time.
 
 
 def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
@@ -280,10 +280,10 @@ def transpose_difference(context, target, to, target_row, source, frm, source_ro
 
 @intrinsic
 def inverse_factor_tile(context, S, s, s_row):
-    """In place, LANES x LANES: symmetric positive definite S -> inv(chol(S)), zero above its diagonal.
+    """Replace a symmetric positive definite S of LANES x LANES by inv(chol(S)), with zeros above the diagonal.
 
-    Forward elimination of [S | I] in registers; columns left of the pivot hold the right half, and
-    the multipliers of a pivot are read off its own row since what is left of S stays symmetric.
+    This is the forward elimination of [S | I] in registers. Columns left of the pivot hold the right half. The
+    multipliers of a pivot are read from its own row, since the rest of S stays symmetric.
     """
 
     def generate(context, builder, signature, args):
@@ -315,9 +315,9 @@ def inverse_factor_tile(context, S, s, s_row):
 
 
 def product_tile(rows: int, vectors: int) -> Any:
-    """A function that multiplies matrices for a tile of rows x vectors that stays in registers.
+    """A function that computes a tile of a matrix product, of rows x vectors, in registers.
 
-    C = A B, or C -= A B if `subtract` is not 0.  Element (i, k) of A is at a + i a_row + k a_column,
+    C = A B, or C -= A B if `subtract` is not 0. Element (i, k) of A is at a + i a_row + k a_column,
     row k of B at b + k b_row.
     """
 
@@ -366,12 +366,12 @@ def product_tile(rows: int, vectors: int) -> Any:
     return tile
 
 
-def distance_tile(vectors: int, known: tuple[int, int] | None = None) -> Any:
-    """A function that compares a strip of an image with those displaced by 0 .. vectors LANES - 1.
+def distance_tile(vectors: int, widths: tuple[int, int] | None = None) -> Any:
+    """A function that compares a strip of an image with the strips displaced by 0 .. vectors LANES - 1.
 
-    The strip is a head and a tail, side by side: with e(d) the sum of (image[here] - image[there + d])²
-    over the pixels of a part, heads[o + d] = e(d) of the head and wholes[o + d] = e(d) of both.  Where
-    the widths of both are `known` beforehand, the loop over them is unrolled; sums are the same.
+    A strip has a head and a tail, side by side. With e(d) the sum of (image[here] - image[there + d])² over the
+    pixels of a part, heads[o + d] = e(d) of the head and wholes[o + d] = e(d) of both. If the `widths` of head and
+    tail are given, the loop over columns is unrolled; the sums are the same.
     """
 
     @intrinsic
@@ -397,9 +397,9 @@ def distance_tile(vectors: int, known: tuple[int, int] | None = None) -> Any:
 
             with cgutils.for_range(builder, rows) as row:
                 down = builder.mul(row.index, image_row)
-                if known:
-                    for column in range(sum(known)):
-                        sums = parts[0] if column < known[0] else parts[1]
+                if widths:
+                    for column in range(sum(widths)):
+                        sums = parts[0] if column < widths[0] else parts[1]
                         add_pixel(sums, builder.add(down, ir.Constant(_INDEX, column)))
                 else:
                     with cgutils.for_range(builder, head) as column:

@@ -1,4 +1,4 @@
-"""The variance of the noise as kernels get it: one number for all pixels, or one for each, laid out as the group."""
+"""The variance of the noise as kernels receive it: one number for all pixels, or one for each, laid out as the group."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from .simd import LANES, load, splat, store
 
 @part
 def patch_variance(variance, j, n):
-    """The variance of the noise in patch j, as a mean over its n pixels."""
+    """The mean variance of the noise over the n pixels of patch j."""
     if len(variance) == 1:
         return variance[0]
     first = j * padded(n)
@@ -21,9 +21,9 @@ def patch_variance(variance, j, n):
 
 @part
 def patch_scales(u, variance, n, m):
-    """u: what m patches are multiplied by for equal noise, and zeros up to a whole vector.
+    """Write to u the factors that give m patches equal noise, padded with zeros to whole vectors.
 
-    Returns the variance of the noise that all of them then have, and u'u.
+    Returns the variance of the noise of all patches after the multiplication, and u'u.
     """
     for j in range(m, padded(m)):
         u[j] = 0
@@ -46,9 +46,9 @@ def patch_scales(u, variance, n, m):
 
 @part
 def pixel_scales(q, variance, n, m):
-    """q: what the n pixels of all patches are multiplied by for equal noise on average, then zeros.
+    """Write to q the factors that give the n pixels equal noise on average over m patches, padded with zeros.
 
-    Returns the variance of the noise that all of them then have.
+    Returns the variance of the noise of all pixels after the multiplication.
     """
     size = padded(n)
     if len(variance) == 1:

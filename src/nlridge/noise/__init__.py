@@ -1,4 +1,4 @@
-"""What the noise is: one file a model, behind one interface; and how to find out."""
+"""Noise models, one file each, behind the interface `Noise`; and how the noise of an image is estimated."""
 
 import math
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -8,34 +8,34 @@ import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Level: TypeAlias = float | tuple[float, ...] | Array
-"""One number, one for each channel, or one for each pixel."""
+"""One number, one number for each channel, or one for each pixel."""
 
 
 def power_of_two(number: float) -> float:
-    """One that is near a number, by which others can be divided without being rounded; 1 for 0."""
+    """A power of two near a positive number, by which floats can be divided without rounding; 1 for 0."""
     return math.ldexp(1.0, max(round(math.log2(number)), -1000)) if number > 0 else 1.0
 
 
 @runtime_checkable
 class Noise(Protocol):
-    """A noise model: a transform after which the noise is Gaussian, and does not depend on the image.
+    """A noise model: a transform after which the noise is Gaussian and does not depend on the image.
 
-    `str()` says in plain words what it is, in the image's own units.
+    `str()` describes the noise in words, in the units of the image.
     """
 
     @property
     def black_level(self) -> float:
-        """The value of a pixel without any light."""
+        """The value of a pixel that receives no light."""
 
     @property
     def level(self) -> Level:
-        """Standard deviation of the noise after `stabilise`."""
+        """The standard deviation of the noise after `stabilise`."""
 
     def stabilise(self, image: npt.NDArray[Any]) -> Array:
-        """The image, pixel by pixel, with noise that does not depend on it."""
+        """Transform an image, pixel by pixel, so that its noise does not depend on the signal."""
 
     def variance(self, truth: Array, level: Array) -> Array:
-        """Of each pixel, for an image without noise; `level` is what it says, laid out to fit the image."""
+        """The variance of each pixel of a noise-free image; `level` is `self.level`, broadcast to fit the image."""
 
     def restore(self, estimate: npt.NDArray[Any]) -> Array:
-        """An estimate of the stabilised image, in the image's own units again."""
+        """Transform an estimate of the stabilised image back to the units of the image."""

@@ -1,4 +1,4 @@
-"""How the noise of an image is found out from the image alone: what `estimate_sigma` and `estimate_noise` compute."""
+"""Estimate the noise of an image from the image alone, for `estimate_sigma` and `estimate_noise`."""
 
 import math
 from typing import Any
@@ -12,121 +12,138 @@ from .poisson import PoissonGaussianNoise
 
 _Channel = tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]
 
-# White noise by the principal components of weakly textured patches.
-_PATCH = 7
+# The level of white noise is estimated from the principal components of weakly textured patches.
+_PATCH = 7  # side of a patch
 _EDGES = 4 * _PATCH * (_PATCH - 1)  # mean energy of differences in a patch of noise of variance 1
 _LEAST = 3  # how many of the smallest eigenvalues are averaged
-_WIDE = 1.6  # patches of up to this multiple of the mean energy are taken to be noise
-# The energy below which patches are taken, in multiples of the mean for pure noise, and what that leaves
-# of the smallest eigenvalues; by simulation (tests/test_noise.py repeats it).
+_WIDE = 1.6  # patches of up to this multiple of the mean energy are taken to be pure noise
+# If only patches below a threshold of energy (as a multiple of the mean energy of pure noise) are selected, the smallest
+# eigenvalues shrink by a factor, found by simulation, which tests/test_noise.py repeats.
 _ENERGIES = (0.98, 1.10, 1.24, 1.41, 1.63, 1.91, 2.6)
 _SHRINKAGE = (0.74, 0.82, 0.89, 0.95, 0.985, 0.995, 1.0)
-_TEXTURE = 0.99  # what is left of texture in the smallest eigenvalues; on the odd images of BSD68
-_MOST = 120_000  # patches that are looked at
-_ASTRAY = 0.4  # how far the noise of a channel may be from a line that all follow, as a share of it
-_ALIKE = 1.15  # channels whose estimates differ by less are taken to have the same noise
+# Corrects for the texture that remains in the smallest eigenvalues; measured on the odd-numbered images of BSD68.
+_TEXTURE = 0.99
+_MOST = 120_000  # largest number of patches considered
+_ASTRAY = (
+    0.4  # largest relative deviation of a channel's noise from the line that all channels follow
+)
+_ALIKE = (
+    1.15  # channels whose estimates differ by at most this factor are taken to have the same noise
+)
 
 
 def sigma_of(pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) -> float:
-    """The standard deviation of the noise of a plane; see `estimate_sigma`."""
-    pixels, gone = _countable(pixels, missing)
-    [(pixels, _)], unit = _in_units([(pixels, gone)])
-    values, _, scale = _normalised(pixels, gone)
+    """Estimate the standard deviation of the noise of a plane; see `estimate_sigma`."""
+    pixels, excluded = _usable_pixels(pixels, missing)
+    [(pixels, _)], unit = _in_units([(pixels, excluded)])
+    values, _, scale = _normalised(pixels, excluded)
     scale *= unit
-    patches = _calm_patches_first(values, gone)
+    patches = _calm_patches_first(values, excluded)
     if patches is None:
-        return scale * _from_differences(values, gone)
+        return scale * _from_differences(values, excluded)
     return scale * _TEXTURE * math.sqrt(_smallest_variance(values, *patches))
 
 
 def noise_of(
     pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None, kind: str = "auto"
 ) -> Noise:
-    """What noise an image of (channels, height, width) has; see `estimate_noise`."""
-    gone = [None] * len(pixels) if missing is None else missing
+    """Estimate the noise of an image of (channels, height, width); see `estimate_noise`."""
+    masks = [None] * len(pixels) if missing is None else missing
     if kind != "gaussian":
-        channels = [_countable(*channel) for channel in zip(pixels, gone, strict=True)]
+        channels = [_usable_pixels(*channel) for channel in zip(pixels, masks, strict=True)]
         channels, unit = _in_units(channels)
-        found = _growing_noise(channels, doubt=kind == "auto")
-        if found is not None and found.gain * unit > 1e-300:
+        noise = _growing_noise(channels, doubt=kind == "auto")
+        if noise is not None and noise.gain * unit > 1e-300:
             return PoissonGaussianNoise(
-                found.gain * unit, found.read_noise * unit, found.black_level * unit
+                noise.gain * unit, noise.read_noise * unit, noise.black_level * unit
             )
         if kind == "poisson":
             raise ValueError(
                 "image has no noise that grows with the signal, or too few pixels of different brightness "
-                "to see it; expected kind 'auto' or 'gaussian'"
+                "to detect it; expected kind 'auto' or 'gaussian'"
             )
-    sigmas = [sigma_of(*channel) for channel in zip(pixels, gone, strict=True)]
+    sigmas = [sigma_of(*channel) for channel in zip(pixels, masks, strict=True)]
     if max(sigmas) <= _ALIKE * min(sigmas):
         unit = power_of_two(max(sigmas))
         return GaussianNoise(unit * math.sqrt(np.mean(np.square(np.array(sigmas) / unit))))
     return GaussianNoise(sigmas)
 
 
-def _countable(
+def _usable_pixels(
     pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """The pixels of a plane, and which of them do not count: missing or saturated."""
-    gone = np.zeros(pixels.shape, bool) if missing is None else missing.copy()
-    if gone.all():
+    """The pixels of a plane, and a mask of those to exclude: missing or saturated ones."""
+    excluded = np.zeros(pixels.shape, bool) if missing is None else missing.copy()
+    if excluded.all():
         return np.zeros(pixels.shape), np.zeros(pixels.shape, bool)
-    levels, counts = np.unique(pixels[~gone], return_counts=True)
+    levels, counts = np.unique(pixels[~excluded], return_counts=True)
     for extreme, next_to_it in ((0, 1), (-1, -2)):
-        # Where values were cut off, the last of them stands for many; a count of 0 photons does not.
+        # If values were clipped, many pixels have the extreme value. That also holds for counts of few photons, of which
+        # many are 0, but then many are 1 as well.
         enough = len(levels) > 2 and counts[extreme] > 0.001 * pixels.size
         if enough and counts[extreme] > 10 * counts[next_to_it]:
-            gone |= pixels == levels[extreme]
-    return pixels.astype(np.float64), gone
+            excluded |= pixels == levels[extreme]
+    return pixels.astype(np.float64), excluded
 
 
 def _in_units(channels: list[_Channel]) -> tuple[list[_Channel], float]:
-    """Channels in units of a power of two, where squares of their pixels would overflow or vanish, and the unit."""
+    """The channels divided by a unit, and the unit.
+
+    The unit is a power of two if squares of the pixels would overflow or underflow, and 1 otherwise.
+    """
     ends = [
-        f(pixels, where=~gone, initial=0) for pixels, gone in channels for f in (np.min, np.max)
+        extreme(pixels, where=~excluded, initial=0)
+        for pixels, excluded in channels
+        for extreme in (np.min, np.max)
     ]
     largest = float(max(map(abs, ends)))
     if largest == 0 or 1e-100 < largest < 1e100:
         return channels, 1.0
     unit = power_of_two(largest)
-    return [(pixels / unit, gone) for pixels, gone in channels], unit
+    return [(pixels / unit, excluded) for pixels, excluded in channels], unit
 
 
 def _normalised(
     pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.float32], float, float]:
-    """Values around 0 and near 1, where float32 is at its best, and what was taken from them."""
+    """The pixels with a mean of 0 and a standard deviation of 1, where float32 is most accurate; their mean and scale."""
     mean, scale = float(np.mean(pixels[~missing])), float(np.std(pixels[~missing]))
     values = np.where(missing, 0, (pixels - mean) / (scale or 1.0)).astype(np.float32)
     return values, mean, scale
 
 
 def _from_differences(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> float:
-    """For images too small for patches: the median of second differences, which texture inflates."""
-    found = []
-    for a, gone in ((values, missing), (values.T, missing.T)):
+    """Estimate the noise of images that are too small for patches, by the median of second differences.
+
+    Texture makes the estimate too large.
+    """
+    along_axes = []
+    for a, excluded in ((values, missing), (values.T, missing.T)):
         if len(a) > 2:
-            seen = ~(gone[2:] | gone[1:-1] | gone[:-2])
-            found.append(np.abs(a[2:] - 2 * a[1:-1] + a[:-2])[seen] / math.sqrt(6))
-    together = np.concatenate([*found, np.empty(0)])
-    return float(np.median(together)) / 0.6745 if together.size else 0.0
+            usable = ~(excluded[2:] | excluded[1:-1] | excluded[:-2])
+            along_axes.append(np.abs(a[2:] - 2 * a[1:-1] + a[:-2])[usable] / math.sqrt(6))
+    differences = np.concatenate([*along_axes, np.empty(0)])
+    return float(np.median(differences)) / 0.6745 if differences.size else 0.0
 
 
 def _calm_patches_first(
     values: npt.NDArray[np.float32], missing: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.intp], Array] | None:
-    """The corners of patches (as flat indices), those with the least energy first, and the energies."""
+    """The corners of patches without missing pixels, as flat indices, by increasing energy, and these energies.
+
+    None if there are too few such patches.
+    """
     if min(values.shape) < 2 * _PATCH:
         return None
     across, down = np.diff(values, axis=1) ** 2, np.diff(values, axis=0) ** 2
     energy = _sums(across, _PATCH, _PATCH - 1) + _sums(down, _PATCH - 1, _PATCH)
-    whole = np.flatnonzero(_sums(missing, _PATCH, _PATCH).ravel() < 0.5)
-    if len(whole) < 4 * _PATCH**2:
+    corners = np.flatnonzero(_sums(missing, _PATCH, _PATCH).ravel() < 0.5)
+    if len(corners) < 4 * _PATCH**2:
         return None
-    whole = whole[:: -(-len(whole) // _MOST)]
-    energies = energy.ravel()[whole]
+    corners = corners[:: -(-len(corners) // _MOST)]
+    energies = energy.ravel()[corners]
     order = np.argsort(energies, kind="stable")
-    return whole[order], energies[order]
+    return corners[order], energies[order]
 
 
 def _sums(a: npt.NDArray[Any], height: int, width: int) -> Array:
@@ -142,9 +159,10 @@ def _smallest_variance(
     energies: Array,
     share: float = 0.005,
 ) -> float:
-    """The mean of the smallest eigenvalues, from as many calm patches as pure noise would have.
+    """Estimate the variance of the noise by the smallest eigenvalues of the covariance of calm patches.
 
-    That is sought from the given share of the patches upwards.
+    Starting from the given share of the patches, those with the least energy, more are added until their energies
+    reach those that pure noise would have.
     """
     n = _PATCH**2
     windows = np.lib.stride_tricks.sliding_window_view(values, (_PATCH, _PATCH))
@@ -152,18 +170,18 @@ def _smallest_variance(
     squares, total, count = np.zeros((n, n)), np.zeros(n), 0
     stop = min(len(corners), max(500, int(share * len(corners))))
     while True:
-        here = corners[count:stop]
-        patches = windows[here // width, here % width].reshape(-1, n)
-        # The mean of a patch does not count (eigenvalue 0): patches may have been chosen by it.
+        added = corners[count:stop]
+        patches = windows[added // width, added % width].reshape(-1, n)
+        # Means of patches are subtracted (and the eigenvalue of 0 skipped), since patches may have been selected by them.
         patches = patches - patches.mean(axis=1, keepdims=True)
         squares += patches.T @ patches
         total += patches.sum(axis=0, dtype=np.float64)
         count = stop
         covariance = squares / count - np.outer(total, total) / count**2
         least = max(float(np.linalg.eigvalsh(covariance)[1 : 1 + _LEAST].mean()), 1e-16)
-        least /= 1 - min(10 / math.sqrt(count), 0.6)  # the smallest of few are too small
+        least /= 1 - min(10 / math.sqrt(count), 0.6)  # corrects for the bias of few samples
         variance = least
-        for _ in range(20):  # the fixed point: the energy as a multiple of that of such noise
+        for _ in range(20):  # iterate to the fixed point: the correction depends on the variance
             energy = energies[count - 1] / (_EDGES * variance)
             variance = least / float(np.interp(energy, _ENERGIES, _SHRINKAGE))
         if count == len(corners) or energies[count - 1] >= _EDGES * _WIDE * variance:
@@ -172,25 +190,25 @@ def _smallest_variance(
 
 
 def _growing_noise(channels: list[_Channel], doubt: bool) -> PoissonGaussianNoise | None:
-    """Noise that grows with the signal, as of a camera that counts alike in all channels; if it does.
+    """Estimate noise that grows with the signal in the same way in all channels; None if it does not grow.
 
-    With `doubt`, only if it does so clearly.
+    With `doubt`, also None unless it clearly grows.
     """
-    found = [(channel, _variances(*channel)) for channel in channels]
-    found = [(channel, steps) for channel, steps in found if steps]
-    steps = np.array([step for _, steps in found for step in steps]).reshape(-1, 3)
+    measured = [(channel, _variances(*channel)) for channel in channels]
+    measured = [(channel, steps) for channel, steps in measured if steps]
+    steps = np.array([step for _, steps in measured for step in steps]).reshape(-1, 3)
     if len(steps) < (4 if doubt else 2):
         return None
     slope, offset, _ = _robust_line(*steps.T)
     if slope <= 0:
         return None
     if doubt:
-        # Channels that differ in brightness and in noise lie on a line as well: one at least has to rise
-        # by itself, and all have to follow the line.
-        if not any(_rises(np.array(some)) for _, some in found if len(some) >= 4):
+        # Channels with Gaussian noise that differ in brightness and in noise lie on a line as well: the noise of at least
+        # one channel has to rise by itself, and all channels have to follow the line.
+        if not any(_rises(np.array(steps)) for _, steps in measured if len(steps) >= 4):
             return None
-        for _, some in found:
-            brightness, variance, _ = np.array(some).T
+        for _, channel_steps in measured:
+            brightness, variance, _ = np.array(channel_steps).T
             if np.median(np.abs(variance / (slope * brightness + offset) - 1)) > _ASTRAY:
                 return None
     noise = (
@@ -198,26 +216,26 @@ def _growing_noise(channels: list[_Channel], doubt: bool) -> PoissonGaussianNois
         if offset >= 0
         else PoissonGaussianNoise(slope, 0.0, -offset / slope)
     )
-    left = min(_level_left(*channel, noise) for channel, _ in found)
-    if doubt and left < 0.9:  # texture was taken for noise
+    level = min(_stabilised_level(*channel, noise) for channel, _ in measured)
+    if doubt and level < 0.9:  # texture was taken for noise
         return None
-    share = min(left, 1.0)
+    share = min(level, 1.0)
     return PoissonGaussianNoise(noise.gain * share**2, noise.read_noise * share, noise.black_level)
 
 
 def _rises(steps: Array) -> bool:
-    """Whether variances grow clearly with brightness."""
+    """Whether the variances clearly grow with brightness."""
     slope, offset, error = _robust_line(*steps.T)
     low, high = steps[:, 0].min(), steps[:, 0].max()
     return slope * high + offset > 1.5 * max(slope * low + offset, 0) and slope > 3 * error
 
 
-def _level_left(
+def _stabilised_level(
     pixels: npt.NDArray[np.float64], missing: npt.NDArray[np.bool_], noise: PoissonGaussianNoise
 ) -> float:
-    """The noise after it has been stabilised, which is 1 if it is what it is taken for.
+    """The level of the noise after stabilisation, which is 1 if the model is right.
 
-    Parts with less than four photons a pixel do not count: they come out lower.
+    Dark parts, with less than four photons per pixel, are excluded: their level is lower.
     """
     stable = noise.stabilise(np.where(missing, noise.black_level, pixels))
     dark = 2 * math.sqrt(4 + (noise.read_noise / noise.gain) ** 2)
@@ -230,13 +248,13 @@ def _level_left(
     return sigma_of(stable, missing | ~bright)
 
 
-_STEPS = 16  # of brightness
+_STEPS = 16  # number of brightness steps
 
 
 def _variances(
     pixels: npt.NDArray[np.float64], missing: npt.NDArray[np.bool_]
 ) -> list[tuple[float, float, int]]:
-    """Brightness, variance of the noise and number of patches, for each step of brightness."""
+    """The brightness, the variance of the noise and the number of patches, for each step of brightness."""
     values, mean, scale = _normalised(pixels, missing)
     patches = _calm_patches_first(values, missing)
     if patches is None or scale == 0:
@@ -244,24 +262,25 @@ def _variances(
     corners, energies = patches
     brightness = _sums(values, _PATCH, _PATCH).ravel()[corners] / _PATCH**2
     low, high = np.percentile(brightness, [0.5, 99.5])
-    # Narrow in the dark, where the variance changes fastest by comparison with itself.
+    # Steps are narrow in the dark, where the relative change of the variance is largest.
     step = np.floor(np.sqrt(np.maximum(brightness - low, 0) / max(high - low, 1e-12)) * _STEPS)
-    found = []
+    steps = []
     for k in range(_STEPS):
         here = np.flatnonzero(step == k)
         if len(here) >= 2000:
-            # Most patches of a brightness are noise; with few of them the least could be any.
+            # A large share, since most patches of one brightness are pure noise, and few patches are not representative.
             variance = _smallest_variance(values, corners[here], energies[here], share=0.5)
             variance *= _TEXTURE**2
             middle = float(brightness[here].mean())
-            found.append((middle * scale + mean, variance * scale**2, len(here)))
-    return found
+            steps.append((middle * scale + mean, variance * scale**2, len(here)))
+    return steps
 
 
 def _robust_line(x: Array, y: Array, count: Array) -> tuple[float, float, float]:
-    """Slope and offset of a line through variances, and the error of the slope.
+    """Fit a line to variances: its slope and offset, and the standard error of the slope.
 
-    The error of a variance is proportional to itself, and texture only adds to it.
+    The error of a variance is proportional to the variance. Outliers lie above the line, since texture can only make
+    a variance too large.
     """
     A = np.stack([x - x.mean(), np.ones_like(x)], axis=1)
     floor = 0.05 * np.median(y)

@@ -1,4 +1,4 @@
-"""Gaussian noise that does not depend on the image."""
+"""Gaussian noise that does not depend on the signal."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,13 +13,19 @@ from . import Array, Level
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class GaussianNoise:
-    """Gaussian noise that is independent from pixel to pixel, whatever the image.
+    """Gaussian noise, independent from pixel to pixel and of the signal.
 
     Parameters
     ----------
     sigma : float, sequence of floats or array
-        Its standard deviation, in the image's own units: a number, one for each channel, or a map of the
-        image's shape (without the axis of channels, or of the stack, if it is the same for all of them).
+        The standard deviation of the noise, in the units of the image: a number, one number for each channel, or a
+        map of the shape of the image. A map that is the same for all channels, or for all images of a stack, may lack
+        that axis.
+
+    See Also
+    --------
+    PoissonGaussianNoise : Noise that grows with the signal.
+    estimate_noise : Estimates the noise of an image.
 
     Examples
     --------
@@ -43,21 +49,19 @@ class GaussianNoise:
             raise TypeError(
                 f"sigma is {shown(sigma)}; expected a number or an array of numbers"
             ) from None
-        found: Level = float(levels) if levels.ndim == 0 else levels
+        level: Level = float(levels) if levels.ndim == 0 else levels
         if levels.ndim < 2:
             if not np.all((levels >= 0) & (levels < 1e300)):
-                expected = "a number that is" if levels.ndim == 0 else "numbers that are"
-                raise ValueError(
-                    f"sigma is {shown(sigma)}; expected {expected} not negative and below 1e300"
-                )
+                expected = "a non-negative number" if levels.ndim == 0 else "non-negative numbers"
+                raise ValueError(f"sigma is {shown(sigma)}; expected {expected} below 1e300")
             if levels.ndim == 1:
-                found = tuple(levels.tolist())
+                level = tuple(levels.tolist())
         else:
-            wrong = np.count_nonzero(levels < 0)
-            if wrong:
-                raise ValueError(f"sigma is negative in {wrong} pixels; expected 0 or more")
+            negative = np.count_nonzero(levels < 0)
+            if negative:
+                raise ValueError(f"sigma is negative in {negative} pixels; expected 0 or more")
             levels.flags.writeable = False
-        object.__setattr__(self, "sigma", found)
+        object.__setattr__(self, "sigma", level)
 
     def __repr__(self) -> str:
         if isinstance(self.sigma, np.ndarray):
@@ -79,12 +83,15 @@ class GaussianNoise:
             *first, last = (f"{sigma:.4g}" for sigma in self.sigma)
             words = f"{', '.join(first)} and {last}" if first else last
             return f"Gaussian noise with standard deviations of {words} in the channels"
-        seen = self.sigma[np.isfinite(self.sigma)]
-        if not seen.size:
-            return f"Gaussian noise of which nothing is known in {self.sigma.size} pixels"
+        finite = self.sigma[np.isfinite(self.sigma)]
+        if not finite.size:
+            return (
+                f"Gaussian noise with an unknown standard deviation in all {self.sigma.size} pixels"
+            )
+        low, high = finite.min(), finite.max()
         return (
-            f"Gaussian noise with a standard deviation between {seen.min():.4g} and {seen.max():.4g} "
-            f"(median {np.median(seen):.4g})"
+            f"Gaussian noise with a standard deviation between {low:.4g} and {high:.4g} "
+            f"(median {np.median(finite):.4g})"
         )
 
     @property

@@ -1,4 +1,4 @@
-"""Noise that grows with the signal: photons that are counted, and the electronics that read them."""
+"""Noise that grows with the signal: the shot noise of photons, and the read noise of the electronics."""
 
 import math
 from dataclasses import dataclass
@@ -13,23 +13,29 @@ from . import Array
 
 @dataclass(frozen=True)
 class PoissonGaussianNoise:
-    """Poisson noise and Gaussian read-out noise, as of a camera.
+    """Poisson noise and Gaussian read-out noise, as in the images of a camera.
 
-    A pixel that should be x has the variance gain (x - black_level) + read_noise².
+    A pixel with the noise-free value x has the variance gain (x - black_level) + read_noise².
 
     Parameters
     ----------
     gain : float
-        How much one photon (or whatever is counted) adds to a pixel.
-    read_noise : float
-        Standard deviation of the noise that is there without any light.
-    black_level : float
-        The value of a pixel without any light.
+        The amount that one photon, or whatever is counted, adds to the value of a pixel.
+    read_noise : float, optional
+        Standard deviation of the noise of a pixel that receives no light.
+    black_level : float, optional
+        The value of a pixel that receives no light.
+
+    See Also
+    --------
+    GaussianNoise : Noise that does not depend on the signal.
+    estimate_noise : Estimates the noise of an image.
 
     Notes
     -----
-    The noise is made the same everywhere by the generalised Anscombe transform, and the result brought
-    back by its closed-form unbiased inverse [1]_, which is good down to a photon or so per pixel.
+    The generalised Anscombe transform makes the variance of the noise the same everywhere. The result is transformed
+    back by a closed-form approximation of the exact unbiased inverse [1]_, which is accurate down to about one photon
+    per pixel.
 
     References
     ----------
@@ -61,13 +67,13 @@ class PoissonGaussianNoise:
             raise ValueError(f"gain is {shown(given['gain'])}; expected a positive number")
         if not 0 <= self.read_noise < 1e300:
             raise ValueError(
-                f"read_noise is {shown(given['read_noise'])}; expected a number that is not negative"
+                f"read_noise is {shown(given['read_noise'])}; expected a non-negative number"
             )
         if not -1e300 < self.black_level < 1e300:
             raise ValueError(
                 f"black_level is {shown(given['black_level'])}; expected a finite number"
             )
-        if self.read_noise / self.gain > 1e100:  # the square is computed with
+        if self.read_noise / self.gain > 1e100:  # its square must not overflow
             raise ValueError(
                 f"read_noise is {self.read_noise:g}; expected at most 1e100 times the gain, {self.gain:g}"
             )
@@ -86,7 +92,7 @@ class PoissonGaussianNoise:
 
     @property
     def _darkest(self) -> float:
-        """The least that stands under the root: 3/8 and the read-out noise in counts, squared."""
+        """The constant under the root of the Anscombe transform: 3/8 plus the variance of the read noise in counts."""
         return 3 / 8 + (self.read_noise / self.gain) ** 2
 
     def stabilise(self, image: npt.NDArray[Any]) -> Array:
@@ -99,7 +105,7 @@ class PoissonGaussianNoise:
         return self.gain * np.maximum(truth - self.black_level, 0) + self.read_noise**2
 
     def restore(self, estimate: npt.NDArray[Any]) -> Array:
-        """The inverse that has no bias, not the plain one; no pixel is darker than the black level."""
+        """The unbiased inverse of `stabilise`; no pixel is darker than the black level."""
         v = np.clip(estimate.astype(np.float64), 2 * math.sqrt(3 / 8), 1e100)
         root = math.sqrt(1.5)
         counts = v**2 / 4 + root / (4 * v) - 11 / (8 * v**2) + 5 * root / (8 * v**3) - 1 / 8

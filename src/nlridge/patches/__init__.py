@@ -1,1 +1,1 @@
-"""Patches: finding similar ones, collecting them in groups, putting them back into an image."""
+"""Patches: find similar ones, collect them in groups, and average groups back into an image."""

@@ -1,8 +1,8 @@
-"""Groups: copying similar patches out of an image, and averaging them back into one.
+"""Groups: copy similar patches out of an image, and average them back into one.
 
-An image is one plane or several, one after the other in memory.  A group holds one patch a row: its
-pixels in reading order, plane after plane, and rows are padded to whole vectors.  (In the paper's
-matrices patches are columns: a group in memory is Y', row after row.)
+An image has one plane or several, one after the other in memory. Each row of a group is a patch: its
+pixels in reading order, plane after plane, padded to whole vectors. (In the paper's matrices, patches
+are columns: a group in memory is Y', row by row.)
 """
 
 import numpy as np
@@ -14,10 +14,10 @@ from ..kernels.simd import LANES, fma, load, splat, store
 
 @part
 def gather(image, image_row, plane, planes, places, m, patch, group):
-    """group[j] = the patch of `image` at places[j]; rows after the m-th, up to a whole vector, are zero.
+    """Copy the patches of `image` at places[:m] to the rows of `group`; its other rows become zero.
 
-    Planes are `plane` apart.  Whole vectors are copied: what is too much in one row of a patch is
-    overwritten by the next.
+    Planes are `plane` elements apart. Whole vectors are copied: the excess of one row of a patch is overwritten
+    by the next row.
     """
     size = padded(planes * patch * patch)
     for j in range(m):
@@ -35,7 +35,7 @@ def gather(image, image_row, plane, planes, places, m, patch, group):
 
 @part
 def aggregate_weights(weights, places, m, weight):
-    """Add weights[j] to `weight` at the corner places[j] only: `normalise` spreads them over the patch."""
+    """Add weights[j] to `weight` at the corner places[j] alone; `normalise` spreads it over the patch."""
     for j in range(m):
         weight[places[j]] += weights[j]
 
@@ -44,7 +44,7 @@ def aggregate_weights(weights, places, m, weight):
 def aggregate(group, weights, places, m, patch, mask, total, total_row, plane, planes):
     """Add weights[j] group[j] to `total` at places[j].
 
-    mask: `ones` of a row of a patch.
+    `mask` is ones(patch): it keeps whole vectors from writing beyond a row of a patch.
     """
     size = padded(planes * patch * patch)
     for j in range(m):
@@ -61,7 +61,7 @@ def aggregate(group, weights, places, m, patch, mask, total, total_row, plane, p
 
 @kernel
 def gather_all(image, image_row, plane, planes, places, patch):
-    """The group of each row of `places`, all of them in one array."""
+    """Gather the group of each row of `places` into one array."""
     count, m = places.shape
     rows, size = padded(m), padded(planes * patch * patch)
     group = np.zeros(rows * size + LANES, np.float32)
@@ -86,9 +86,9 @@ def aggregate_all(groups, weights, places, patch, total, total_row, plane, plane
 
 @kernel
 def normalise(total, weight, patch):
-    """In place: divide each pixel by the sum of the weights of the patches that cover it, in all planes."""
+    """Divide each pixel of `total`, in all planes, by the sum of the weights of the patches that cover it."""
     planes, height, width = total.shape
-    columns = np.zeros(patch - 1 + width, np.float32)  # what lies left of the image weighs nothing
+    columns = np.zeros(patch - 1 + width, np.float32)  # no patch begins left of the image
     sums = np.empty(width, np.float32)
     here = columns[patch - 1 :]
     for y in range(height):

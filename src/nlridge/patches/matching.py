@@ -1,4 +1,4 @@
-"""Matching: the m patches of a window that are most similar to a reference patch, in the L2 sense."""
+"""Matching: find the m patches in a window that are most similar to a reference patch, by squared distance."""
 
 import numpy as np
 
@@ -17,10 +17,14 @@ from ..kernels.simd import (
     store,
 )
 
-BRIGHT = 1e12  # in units of the noise: squares of larger numbers, many of them added up, are too large for float32
-FAR = np.float32(1e15)  # what surrounds the image: patches that touch it are never similar
-_FARTHEST = np.float32(3e38)  # what is added to it is lost
-_FAR_ENOUGH = np.float32(2.9e38)  # no distance within a window is larger
+# In units of the noise: sums of squares of larger pixels would overflow float32.
+BRIGHT = 1e12
+# The pixels that surround the image: patches that contain one are never similar.
+FAR = np.float32(1e15)
+# The distance of positions that pad a row of the window: adding finite distances does not change it.
+_FARTHEST = np.float32(3e38)
+# An upper bound of the distances within a window.
+_FAR_ENOUGH = np.float32(2.9e38)
 
 _MANY = 48 // LANES
 _distances_many = distance_tile(_MANY)
@@ -32,7 +36,7 @@ _distances_1 = distance_tile(1)
 
 @part
 def _compare(heads, wholes, o, image, here, there, image_row, rows, head, tail, lanes):
-    """heads[o + d], wholes[o + d] = distances of a strip at `here` from those at `there + d`, d < lanes."""
+    """Write to heads[o + d] and wholes[o + d] the distances of the strip at `here` from that at `there + d`, d < lanes."""
     d = 0
     while d < lanes:
         if lanes - d >= _MANY * LANES:
@@ -60,18 +64,20 @@ def _compare(heads, wholes, o, image, here, there, image_row, rows, head, tail, 
 def distances(image, image_row, plane, planes, corner, count, stride, patch, window, out):
     """Squared distances from `count` references, `stride` pixels apart, to the patches around each.
 
-    out[c, dy, dx] (dx padded to whole vectors) belongs to the patch displaced by (dy, dx) - radius
-    from reference c; the reference itself gets -1, so that it is always the first choice.  Patches
-    of neighbouring references overlap, so that the sums over strips of `stride` columns are computed
-    once for all: a patch is some whole strips and the head of the next.  A distance does not depend
-    on which references are computed together.  It is a sum over all planes, which are `plane` apart.
+    out[c, dy, dx], with dx padded to whole vectors, is the distance to the patch displaced by (dy, dx) - radius
+    from reference c. That of the reference itself is -1, so that it always comes first. The patches of neighbouring
+    references overlap: sums over strips of `stride` columns are computed once, and a patch consists of whole strips
+    and the head of the next one. A distance does not depend on which references are computed together. It is summed
+    over all planes, which are `plane` elements apart.
     """
     radius = window // 2
     lanes = padded(window)
     strips, head = patch // stride, patch % stride
     heads = np.empty((count + strips) * lanes, np.float32)
     wholes = np.empty((count + strips) * lanes, np.float32)
-    beyond = np.zeros(lanes, np.float32)  # of the window
+    beyond = np.zeros(
+        lanes, np.float32
+    )  # the initial sums: large where a row of the window is padded
     for dx in range(window, lanes):
         beyond[dx] = _FARTHEST
     for k in range(planes):
@@ -117,19 +123,18 @@ def _count_at_most(values, size, threshold):
 
 @part
 def nearest(values, v, window, m, guess, image_row, corner, places, kept, chosen):
-    """places[:m] = offsets of the m patches with the smallest distances, the nearest first.
+    """Write to places[:m] the offsets of the m patches with the smallest distances, nearest first.
 
-    values[v:] are the distances of one reference at `corner`.  Of equal distances the first in
-    position counts as smaller.  `guess` is a guess at the m-th distance: it saves time and has no
-    influence on the result.  Returns a guess for the next reference.  `kept` and `chosen` are room
-    for work.  Whatever the distances are, also if they are no numbers, places are those of patches of the window.
+    values[v:] are the distances of one reference at `corner`. Ties are broken by position. `guess` is a guess at the
+    m-th distance, which saves time and does not affect the result. Returns a guess for the next reference. `kept`
+    and `chosen` are work space. The offsets are those of patches in the window even if distances are NaN.
     """
     lanes = padded(window)
     radius = window // 2
     block = values[v : v + window * lanes]
 
-    # A threshold that keeps at least m patches and not many more.  Numbers are compared by their bits where they may be
-    # no numbers, which kernels are compiled not to expect.
+    # Find a threshold that keeps at least m patches and not many more. A guess that may be NaN is compared by its bits,
+    # since kernels are compiled with the assumption that there is no NaN.
     if bits_of(guess) < 0 or bits_of(guess) > bits_of(_FAR_ENOUGH):
         guess = _FAR_ENOUGH
     low, high, threshold = np.float32(0), _FARTHEST, guess
@@ -149,7 +154,7 @@ def nearest(values, v, window, m, guess, image_row, corner, places, kept, chosen
     if count < m or count > 2 * m + 8:
         threshold = min(high, _FAR_ENOUGH)
 
-    # What it keeps.
+    # Collect the patches that it keeps.
     size = 0
     t = splat(threshold)
     for dy in range(window):
@@ -163,11 +168,11 @@ def nearest(values, v, window, m, guess, image_row, corner, places, kept, chosen
                 size += 1
                 bits &= bits - np.uint32(1)
 
-    # The m-th distance among those, exactly: fewer than m are <= below, at least m are <= above.
+    # Find the m-th distance among these exactly: fewer than m are <= below, at least m are <= above.
     for o in range(size, padded(size)):
         kept[o] = _FARTHEST
     below, above = np.int32(-1), bits_of(threshold)
-    spare = m  # how many of those equal to the m-th have a place
+    spare = m  # how many of the patches at exactly the m-th distance are taken
     while above - below > 1:
         middle = np.int32((np.int64(below) + above) // 2)
         count = _count_at_most(kept, padded(size), number_of(middle))
@@ -192,11 +197,11 @@ def nearest(values, v, window, m, guess, image_row, corner, places, kept, chosen
             chosen[count] = places[i]
             kept[count] = kept[i]
             count += 1
-    for j in range(count, m):  # of distances that are no numbers: the reference itself
+    for j in range(count, m):  # in place of patches whose distance is NaN: the reference itself
         chosen[j] = corner
         kept[j] = _FAR_ENOUGH
 
-    # In order: a patch comes after all that are nearer, and the last of equals takes the last place.
+    # Sort: a patch comes after all that are nearer, and the last of equals comes last.
     for o in range(m, padded(m)):
         kept[o] = _FARTHEST
     for j in range(m):

@@ -1,1 +1,1 @@
-"""What is decided about an image before it is denoised, and the way from its pixels to planes and back."""
+"""Decide how an image is denoised, and convert its pixels to planes and back."""

@@ -1,8 +1,8 @@
-"""Channels: colour and more, turned into planes that have little to do with each other.
+"""Transform the channels of an image into nearly uncorrelated planes.
 
-Where channels show the same things, what they have in common is brightness, the first plane, and the
-rest is colour, in which there is less to see.  Channels that show different things (two stains in
-microscopy) are denoised apart from each other.
+If channels are correlated, as in a colour image, the first plane is what they have in common, the brightness, and the
+others are differences of colours, which have less structure. Uncorrelated channels (such as two stains in
+microscopy) are denoised separately.
 """
 
 from typing import Any, NamedTuple
@@ -13,37 +13,38 @@ import numpy.typing as npt
 Array = npt.NDArray[np.floating[Any]]
 Image = npt.NDArray[np.float32]
 
-# Brightness, and red and green against blue: orthonormal, so that white noise stays white.
+# Brightness and two differences of colours; orthonormal, so that white noise stays white.
 OPPONENT = np.array([[1, 1, 1], [1, 0, -1], [1, -2, 1]]) / np.sqrt([[3], [2], [6]])
 
-_RELATED = 0.4  # channels whose correlation is at least this show the same things
+_RELATED = 0.4  # channels with at least this correlation are denoised together
 
 
 class Planes(NamedTuple):
-    """How some channels of an image are turned into as many planes."""
+    """A set of channels of an image, and the linear transform from them to as many planes."""
 
     channels: list[int]
     matrix: Array
-    """One row a plane.  The noise is the same in all planes, and independent, if it is so in the channels."""
+    """One row for each plane. If the noise of the channels is independent, and the same in units of its level, so is
+    the noise of the planes."""
 
     def of(self, image: Image) -> Image:
-        """The planes of an image of all channels."""
+        """The planes of an image that has all channels."""
         return self.product(taken(image, self.channels))
 
     def product(self, channels: Image) -> Image:
-        """The planes of its own channels."""
+        """The planes of an image that has only the channels of this set."""
         return _product(self.matrix, channels)
 
     def back(self, planes: Image) -> Image:
-        """The channels, from their planes."""
+        """The channels of this set, from the planes."""
         return _product(np.linalg.inv(self.matrix), planes)
 
     def variance(self, variances: Image) -> float | Image:
-        """That of the noise in the planes, from that in the channels, which broadcasts against the image.
+        """The variance of the noise in the planes, from that in all channels, which broadcasts against the image.
 
-        A number where it is the same everywhere, one plane where it is the same in all.
+        Returns a number if it is the same everywhere, and one plane if it is the same in all planes.
         """
-        if len(variances) > 1:  # the noise of one channel has nothing to do with that of another
+        if len(variances) > 1:  # the noise of the channels is independent, so that variances add up
             variances = _product(self.matrix**2, taken(variances, self.channels))
         if variances.shape[1:] == (1, 1) and np.ptp(variances) <= 1e-5 * variances.max():
             return float(variances[0, 0, 0])
@@ -51,7 +52,7 @@ class Planes(NamedTuple):
 
 
 def taken(image: Image, channels: list[int]) -> Image:
-    """Some channels; without a copy where that is all of them, or one."""
+    """Some channels of an image, as a view if they are adjacent."""
     first, last = channels[0], channels[-1]
     return image[first : last + 1] if last - first + 1 == len(channels) else image[channels]
 
@@ -59,44 +60,44 @@ def taken(image: Image, channels: list[int]) -> Image:
 def _product(matrix: Array, image: Image) -> Image:
     if np.array_equal(matrix, [[1.0]]):
         return image
-    # Term by term, not by BLAS: a pixel is the same to the bit in whatever part of an image it stands.
-    found = np.zeros(image.shape, np.float32)
-    for row, plane in zip(matrix.astype(np.float32), found, strict=True):
+    # Term by term rather than by BLAS, so that a pixel has the same bits whichever part of the image is computed.
+    planes = np.zeros(image.shape, np.float32)
+    for row, plane in zip(matrix.astype(np.float32), planes, strict=True):
         for factor, channel in zip(row, image, strict=True):
             plane += factor * channel
-    return found
+    return planes
 
 
 def planes_of(covariance: Array, sigmas: Array, scales: Array) -> list[Planes]:
-    """How the channels of an image are best denoised: one entry for channels that belong together.
+    """Divide the channels of an image into sets of related channels, each with its transform to planes.
 
-    `covariance` is that of the channels in units of their noise, and `sigmas` the level of the noise of each
-    channel; those without noise are left out.  Planes are made of the channels times `scales`.
+    `covariance` is that of the channels in units of their noise, and `sigmas` are their noise levels. Channels without
+    noise are left out. Planes are computed from the channels multiplied by `scales`.
 
-    In these units the noise of all channels is the same, and stays so under any rotation: for three channels of
-    one level, red, green and blue or the like, `OPPONENT`, and otherwise the rotation to their principal
+    In units of the noise, all channels have the same noise, and any rotation preserves that. The rotation is `OPPONENT`
+    for three channels of the same level, such as red, green and blue, and otherwise the one to their principal
     components.
     """
     noisy = np.flatnonzero(sigmas)
     if len(noisy) == 0:
         return []
-    found = []
-    for together in _related((covariance - np.eye(len(sigmas)))[np.ix_(noisy, noisy)]):
-        together = noisy[together].tolist()
-        levels = (sigmas * scales)[together]
-        if len(together) == 1:
+    sets = []
+    for indices in _related((covariance - np.eye(len(sigmas)))[np.ix_(noisy, noisy)]):
+        channels = noisy[indices].tolist()
+        levels = (sigmas * scales)[channels]
+        if len(channels) == 1:
             rotation = np.eye(1)
-        elif len(together) == 3 and np.ptp(sigmas[together]) <= 1e-6 * sigmas[together].max():
+        elif len(channels) == 3 and np.ptp(sigmas[channels]) <= 1e-6 * sigmas[channels].max():
             rotation = OPPONENT
         else:
-            _, vectors = np.linalg.eigh(covariance[np.ix_(together, together)])
+            _, vectors = np.linalg.eigh(covariance[np.ix_(channels, channels)])
             rotation = vectors.T[::-1]
-        found.append(Planes(together, rotation * (levels.max() / levels)))
-    return found
+        sets.append(Planes(channels, rotation * (levels.max() / levels)))
+    return sets
 
 
 def _related(signal: Array) -> list[list[int]]:
-    """Sets of channels that are connected by correlations, from the covariance of what is not noise."""
+    """The sets of channels that are connected by correlations, from the covariance of the signal without the noise."""
     strength = np.sqrt(np.maximum(np.diag(signal), 0))
     products = np.outer(strength, strength)
     reach = (np.abs(signal) >= _RELATED * products) & (products > 0)

@@ -1,4 +1,4 @@
-"""Which axis of an image is what."""
+"""The meaning of the axes of an image."""
 
 import operator
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from ..checks import shown
 
 
 class Layout(NamedTuple):
-    """The shape of an image, and which of its axes hold frames of a stack and channels."""
+    """The shape of an image, and which of its axes, if any, are those of the stack and of the channels."""
 
     shape: tuple[int, ...]
     stack: int | None
@@ -23,30 +23,34 @@ class Layout(NamedTuple):
 
     @property
     def axes(self) -> str:
-        """A letter for each axis: T for a stack, C for channels, Y and X."""
+        """One letter for each axis: T for the stack, C for the channels, Y and X for height and width."""
         letters = {self.stack: "T", self.channel: "C"}
         rest = iter("YX")
         return "".join(letters.get(k) or next(rest) for k in range(len(self.shape)))
 
     def frames(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A view of (frames, channels, height, width)."""
+        """A view of the image as (frames, channels, height, width)."""
         array = library(array).moveaxis(array, self._named, list(range(len(self._named))))
         if self.channel is None:
             array = array[..., None, :, :]
         return array[None] if self.stack is None else array
 
     def like_image(self, frames: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A view of the image's own shape."""
+        """The inverse of `frames`: a view with the shape of the image."""
         array = frames[0] if self.stack is None else frames
         if self.channel is None:
             array = array[..., 0, :, :]
-        found: npt.NDArray[Any] = library(array).moveaxis(
+        image: npt.NDArray[Any] = library(array).moveaxis(
             array, list(range(len(self._named))), self._named
         )
-        return found
+        return image
 
     def spread(self, name: str, array: npt.NDArray[Any], instead: str = "") -> npt.NDArray[Any]:
-        """`frames` of what has the image's shape, or is the same for all frames or channels and lacks their axis."""
+        """`frames` of an array that has the shape of the image, or lacks the axis of the stack, of channels, or both.
+
+        An axis that the array lacks has a length of 1. `name` and `instead` appear in the error message: the name of the
+        array, and what may be given instead of an array.
+        """
         lacking = [[], [self.channel], [self.stack], [self.stack, self.channel]]
         expected = []
         for axes in lacking:
@@ -69,7 +73,7 @@ def layout_of(
     *,
     may_be_stack: bool = True,
 ) -> Layout:
-    """How an image is laid out, from no more than its shape and type."""
+    """Check the shape and dtype of an image and the given axes, and return its layout."""
     if dtype.kind not in "uif":
         raise TypeError(f"image has dtype {dtype}; expected integers or floats")
     names = {"stack_axis": stack_axis, "channel_axis": channel_axis}
@@ -79,8 +83,8 @@ def layout_of(
         because = f" for an image with {' and '.join(named)}" if named else ""
         hint = ""
         if len(shape) == dimensions + 1 and len(named) < 2:
-            hint = "; name channel_axis if it is in colour"
-            hint += ", stack_axis if it is a stack of images" if may_be_stack else ""
+            hint = "; pass channel_axis for a colour image"
+            hint += ", or stack_axis for a stack of images" if may_be_stack else ""
         raise ValueError(
             f"image has shape {shape}; expected {('two', 'three', 'four')[len(named)]} "
             f"dimensions{because}{hint}"

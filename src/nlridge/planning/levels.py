@@ -1,4 +1,4 @@
-"""How strong the noise is where, and which pixels have so much of it that they are better filled in."""
+"""The noise level of each pixel, and which pixels are so noisy that they are better filled in from their neighbours."""
 
 from typing import Any, NamedTuple
 
@@ -13,20 +13,26 @@ from .missing import blurred
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-FLOOR = 0.01  # of the typical level of a map: no pixel is trusted more than if it had that
-_LOST = 5.0  # times the level of the pixels around it: such a pixel is as good as missing,
-_FEW = 0.4  # if few of those are such pixels themselves
-# Noise is part of what the pixels show: hardly any of many pixels whose sigma is true differ by less than a quarter of
-# it.  More than that says that nothing is known of a pixel, if others are known much better.
-_BEYOND = 4.0  # times the range of all pixels, noise included,
-_BELIEVED = 0.25  # the share of the pixels, those with the least noise, of which something is known in any case
-# And if it is not said so, float32 cannot tell: beside typical pixels, this one has a weight of 1e-8.
-HOPELESS = 1e4  # times the typical level
+# Smaller levels of a map count as this multiple of the typical level, which bounds the weight of a pixel.
+FLOOR = 0.01
+# A pixel is unreliable, and as good as missing, if its level is more than _OUTLYING times that of the pixels around it,
+_OUTLYING = 5.0
+# unless at least this share of the pixels around it stand out as well.
+_FEW = 0.4
+# A pixel is unknown if its level is so large that its value carries no information. The range of the pixels, noise
+# included, is hardly ever less than a quarter of a true level. So a level of more than _BEYOND times the range means that
+# nothing is known of the pixel, if others are known much better.
+_BEYOND = 4.0
+# This share of the pixels, those with the least noise, is never unknown by the range alone.
+_BELIEVED = 0.25
+# Beyond this multiple of the typical level, a pixel is unknown in any case: its weight would be less than 1e-8 of that of
+# a typical pixel, which float32 cannot resolve.
+UNKNOWN = 1e4
 
 
-def expect_in_bounds(pixels: npt.NDArray[Any], there: Mask | bool = True) -> None:
-    """No pixel is so large that sums of them overflow."""
-    largest = max(abs(end(pixels, where=there, initial=0)) for end in (np.min, np.max))
+def expect_in_bounds(pixels: npt.NDArray[Any], present: Mask | bool = True) -> None:
+    """Raise an error if pixels are so large that sums of them would overflow."""
+    largest = max(abs(end(pixels, where=present, initial=0)) for end in (np.min, np.max))
     if float(largest) > LARGEST:
         raise ValueError(
             f"image has values up to {largest:.4g}; expected none larger than {LARGEST:g}"
@@ -37,13 +43,14 @@ class Levels(NamedTuple):
     """Standard deviations of the noise of an image of (channels, height, width)."""
 
     all: Array
-    """An array that broadcasts against the image; positive, or 0 for a whole channel."""
+    """An array that broadcasts against the image; positive everywhere, or 0 for a whole channel."""
     typical: Array
-    """One for each channel: the median of a map, where it is positive and the pixel there."""
-    lost: Mask | None
-    """Pixels that are hardly more than noise: some among good ones, and all that are hopeless."""
-    hopeless: Mask | None = None
-    """Pixels of which nothing is known: they count as missing, but for their place in the result."""
+    """One level for each channel: the median over the pixels that are neither missing nor unknown, where positive."""
+    unreliable: Mask | None
+    """Pixels to fill in from their neighbours: those that are much noisier than the pixels around them, and all
+    unknown ones."""
+    unknown: Mask | None = None
+    """Pixels of which nothing is known. They count as missing, except that the result has values for them."""
 
 
 def levels_of(noise: Noise, layout: Layout) -> npt.NDArray[np.float64]:
@@ -66,70 +73,73 @@ def levels_of(noise: Noise, layout: Layout) -> npt.NDArray[np.float64]:
     return layout.spread("sigma", levels, "a number, one for each channel, or ")
 
 
-def trusted(levels: Array, missing: Mask | None, pixels: npt.NDArray[Any]) -> Levels:
-    """The levels as they can be used; `levels` broadcasts against the image of (channels, height, width)."""
+def usable_levels(levels: Array, missing: Mask | None, pixels: npt.NDArray[Any]) -> Levels:
+    """Check the noise levels of an image of (channels, height, width), and bound those of a map.
+
+    `levels` broadcasts against the image.
+    """
     channels = pixels.shape[0]
     if levels.shape[1:] == (1, 1):
         return Levels(levels, np.broadcast_to(levels[:, 0, 0], channels), None)
-    found, typical, lost, hopeless = [], [], [], []
+    maps, typical, unreliable, unknown = [], [], [], []
     for k, level in enumerate(levels):
         own = [k] if len(levels) == channels else range(channels)
-        gone: Mask = np.zeros(level.shape, bool)
+        absent: Mask = np.zeros(level.shape, bool)
         if missing is not None:
-            gone = np.all([missing[c] for c in own], axis=0)
-        wrong = np.count_nonzero(~np.isfinite(level) & ~gone)
-        if wrong:
+            absent = np.all([missing[c] for c in own], axis=0)
+        not_finite = np.count_nonzero(~np.isfinite(level) & ~absent)
+        if not_finite:
             raise ValueError(
-                f"sigma is not finite in {wrong} pixels that are not missing; expected finite numbers, "
-                "or such pixels named by mask"
+                f"sigma is not finite in {not_finite} pixels that are not missing; expected finite numbers, "
+                "or a mask that marks these pixels as missing"
             )
         level = np.minimum(level, LARGEST)
         span = max(_range(pixels[c], None if missing is None else missing[c]) for c in own)
-        bad = _hopeless(level, gone | ~(level > 0), span)
-        there = level[~gone & (level > 0) & ~bad]
-        middle = float(np.median(there)) if there.size else 0.0
-        bounded = np.maximum(np.where(gone, middle, level), FLOOR * middle)
-        bounded, lost_here = _without_lost(bounded, bad, middle)
-        found.append(bounded)
+        unknown_here = _unknown(level, absent | ~(level > 0), span)
+        valid = level[~absent & (level > 0) & ~unknown_here]
+        middle = float(np.median(valid)) if valid.size else 0.0
+        bounded = np.maximum(np.where(absent, middle, level), FLOOR * middle)
+        bounded, unreliable_here = _without_outliers(bounded, unknown_here, middle)
+        maps.append(bounded)
         typical.append(middle)
-        lost.append(lost_here)
-        hopeless.append(bad)
+        unreliable.append(unreliable_here)
+        unknown.append(unknown_here)
     return Levels(
-        np.stack(found),
+        np.stack(maps),
         np.broadcast_to(np.array(typical), channels),
-        *(np.stack(masks) if np.any(masks) else None for masks in (lost, hopeless)),
+        *(np.stack(masks) if np.any(masks) else None for masks in (unreliable, unknown)),
     )
 
 
 def _range(channel: npt.NDArray[Any], missing: Mask | None) -> float:
-    """Of the pixels that are there."""
-    there = channel if missing is None else channel[~missing]
-    return float(there.max()) - float(there.min()) if there.size else 0.0
+    """The range of the pixels that are not missing."""
+    present = channel if missing is None else channel[~missing]
+    return float(present.max()) - float(present.min()) if present.size else 0.0
 
 
-def _hopeless(level: Array, gone: Mask, span: float) -> Mask:
-    """Pixels of which nothing is known; `span` is the range of the image."""
-    there = level[~gone]
-    if not there.size:
+def _unknown(level: Array, excluded: Mask, span: float) -> Mask:
+    """The pixels of which nothing is known; `span` is the range of the image."""
+    valid = level[~excluded]
+    if not valid.size:
         return np.zeros(level.shape, bool)
     most = _BEYOND * span
-    if there.max() > most:
-        most = max(most, float(np.quantile(there, _BELIEVED)))
-    typical = float(np.median(there[there <= most]))
-    hopeless: Mask = (level > most) & (level > _LOST * typical) | (level > HOPELESS * typical)
-    return hopeless & ~gone
+    if valid.max() > most:
+        most = max(most, float(np.quantile(valid, _BELIEVED)))
+    typical = float(np.median(valid[valid <= most]))
+    unknown: Mask = (level > most) & (level > _OUTLYING * typical) | (level > UNKNOWN * typical)
+    return unknown & ~excluded
 
 
-def _without_lost(level: Array, hopeless: Mask, typical: float) -> tuple[Array, Mask]:
-    """A map in which pixels that stand out from those around them, or are hopeless, have the level of those."""
+def _without_outliers(level: Array, unknown: Mask, typical: float) -> tuple[Array, Mask]:
+    """The map with the levels of unreliable pixels replaced by that of the pixels around them, and these pixels."""
     if typical == 0:
-        return level, hopeless
-    unit = power_of_two(typical)  # beyond some scale, float32 has no numbers
+        return level, unknown
+    unit = power_of_two(typical)  # brings the levels within the range of float32
     level, typical = np.minimum(level, 1e10 * typical) / unit, typical / unit
-    precision = np.where(hopeless, 0, np.square(typical / level)).astype(np.float32)
-    seen = blurred(precision) / blurred(np.ones_like(precision))
-    around = typical / np.sqrt(np.where(seen > 0, seen, 1))
-    lost = level > _LOST * around
-    lost &= blurred(lost.astype(np.float32)) < _FEW
-    lost |= hopeless
-    return np.where(lost, around, level) * unit, lost
+    precision = np.where(unknown, 0, np.square(typical / level)).astype(np.float32)
+    mean_precision = blurred(precision) / blurred(np.ones_like(precision))
+    around = typical / np.sqrt(np.where(mean_precision > 0, mean_precision, 1))
+    unreliable = level > _OUTLYING * around
+    unreliable &= blurred(unreliable.astype(np.float32)) < _FEW
+    unreliable |= unknown
+    return np.where(unreliable, around, level) * unit, unreliable

@@ -1,4 +1,4 @@
-"""What the caller asked for, checked."""
+"""The caller's options, checked."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +15,12 @@ from ..noise.gaussian import GaussianNoise
 
 @dataclass(frozen=True)
 class Options:
-    """The arguments of `denoise` that decide what is done with an image."""
+    """The arguments of `denoise` that determine how an image is denoised."""
 
     noise: Noise | None = None
-    """As given; None if it is to be estimated."""
+    """The noise model; None if the noise is to be estimated."""
     kind: str = "auto"
-    """What kind of noise is estimated: "auto", "gaussian" or "poisson"."""
+    """The kind of noise to estimate: "auto", "gaussian" or "poisson"."""
     tuning: Tuning = DEFAULT
     method: str | Recipe = "standard"
     data_range: float | None = None
@@ -29,7 +29,7 @@ class Options:
 def checked_options(
     sigma: Any, noise: Any, method: Any, data_range: Any, tuning: Tuning, kind: str = "auto"
 ) -> Options:
-    """What the caller asked for."""
+    """Check the arguments of `denoise`, and return them as `Options`."""
     return Options(
         checked_noise(sigma, noise),
         kind,
@@ -40,10 +40,10 @@ def checked_options(
 
 
 def checked_noise(sigma: Any, noise: Any) -> Noise | None:
-    """The noise model, if there is any; `sigma` stands for Gaussian noise."""
+    """The noise model, or None if neither argument is given; `sigma` stands for Gaussian noise."""
     if sigma is not None and noise is not None:
         raise ValueError(
-            f"sigma is given and noise is {shown(noise)}; expected one of them at most"
+            f"sigma is given and noise is {shown(noise)}; expected at most one of them"
         )
     if sigma is not None:
         return _checked_sigma(sigma)
@@ -67,7 +67,7 @@ def checked_noise(sigma: Any, noise: Any) -> Noise | None:
 
 
 def _checked_sigma(sigma: Any) -> GaussianNoise:
-    """Gaussian noise of a number, of one for each channel, or of a map."""
+    """Gaussian noise with the given standard deviation: a number, one number for each channel, or a map."""
     if np.ma.isMaskedArray(sigma):
         sigma = np.ma.filled(sigma.astype(np.float64), np.nan)
     try:
@@ -81,7 +81,9 @@ def _checked_sigma(sigma: Any) -> GaussianNoise:
     if levels.dtype.kind not in "uif":
         raise TypeError(f"sigma has dtype {levels.dtype}; expected numbers")
     if levels.size == 0 or not np.any(levels > 0):
-        raise ValueError(f"sigma has shape {levels.shape} and is nowhere positive; expected noise")
+        raise ValueError(
+            f"sigma has shape {levels.shape} and no positive value; expected at least one"
+        )
     return GaussianNoise(levels if levels.size > 1 else float(levels.reshape(())))
 
 
@@ -89,6 +91,6 @@ def checked_method(method: Any) -> str | Recipe:
     if isinstance(method, Recipe):
         return method
     if isinstance(method, str):
-        recipe(method, 1.0)  # is there such a recipe?
+        recipe(method, 1.0)  # raises an error if there is no such method
         return method
-    raise TypeError(f"method is {shown(method)}; expected the name of a recipe, or a Recipe")
+    raise TypeError(f"method is {shown(method)}; expected the name of a method, or a Recipe")

@@ -1,4 +1,4 @@
-"""From pixels to what the algorithm works on, and back: whole images, or some rows of one."""
+"""Convert pixels to stabilised float32 planes and back, for whole images or some of their rows."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -22,9 +22,9 @@ def stabilised(
     missing: Mask | None = None,
     filled: Mask | None = None,
 ) -> Image:
-    """Some channels, stabilised and scaled; the others are 0.
+    """Stabilise and scale the given channels; the others are 0.
 
-    `missing` pixels have no value; those that are `filled` get one from their neighbours.
+    `missing` pixels have no value. The values of `filled` pixels are computed from their neighbours.
     """
     noisy = np.zeros(pixels.shape, np.float32)
     for channel in channels:
@@ -34,7 +34,7 @@ def stabilised(
             if missing is not None:
                 part = np.where(missing[channel, rows], 0, part)
             stable = plan.noise.stabilise(part)
-            with np.errstate(over="ignore"):  # looked at below
+            with np.errstate(over="ignore"):  # checked below
                 np.multiply(
                     stable, scale, out=noisy[channel, rows], dtype=np.float64, casting="unsafe"
                 )
@@ -54,9 +54,9 @@ def stabilised(
 def restored(
     plan: Plan, pixels: Pixels, images: Sequence[Image], missing: Mask | None = None
 ) -> npt.NDArray[np.floating[Any]]:
-    """What the caller gets from the denoised planes: the image's own units, floats of its width.
+    """Convert denoised planes to the result that the caller receives, in the units of the image and in `float_type`.
 
-    Channels that were left as they are, and missing pixels, have the values of `pixels`.
+    Channels that were not denoised, and missing pixels, keep the values of `pixels`.
     """
     result = np.empty(pixels.shape, float_type(pixels.dtype))
     result[...] = pixels
@@ -67,7 +67,7 @@ def restored(
                 with np.errstate(over="ignore"):
                     values = np.divide(stable[rows], plan.scales[channel], dtype=np.float64)
                 values = plan.noise.restore(values)
-                # A result may be a little larger than all that went in.
+                # A result may be slightly larger than the largest pixel, and would overflow near the limit of the dtype.
                 values = np.clip(values, -largest, largest)
                 if missing is not None:
                     values = np.where(missing[channel, rows], pixels[channel, rows], values)
@@ -76,7 +76,7 @@ def restored(
 
 
 def _some_rows(plane: Pixels) -> Iterator[slice]:
-    """Some rows at a time, so that what is computed in float64 is never a whole large image."""
+    """Yield slices of some rows each, so that a large image is never converted to float64 as a whole."""
     rows = max(1, 2**20 // plane.shape[1])
     for top in range(0, plane.shape[0], rows):
         yield slice(top, top + rows)

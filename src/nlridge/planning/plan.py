@@ -1,6 +1,7 @@
-"""What is decided about an image: from facts about the whole of it, without its pixels.
+"""The plan for an image, decided from the caller's options and facts about the image, without its pixels.
 
-Memory, disk, Dask arrays and tensors each measure the facts in their own way, and share the rest.
+Arrays in memory, arrays on disk, Dask arrays and tensors each have their own way to measure the facts, and share the
+rest.
 """
 
 import math
@@ -21,44 +22,43 @@ from .options import Options
 
 Array = npt.NDArray[np.float64]
 
-_VISIBLE = (
-    1e-4  # of the range: weaker noise nobody would see, and float32 could not resolve its square
-)
+# As a share of the range: weaker noise is invisible, and float32 could not resolve its square.
+_VISIBLE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What concerns the whole of an image of several channels."""
+    """The facts about an image that its plan depends on."""
 
     noise: Noise
-    """As given or estimated."""
+    """The noise model, given or estimated."""
     levels: Array
-    """Standard deviation of the stabilised noise: typical ones, one for each channel."""
+    """The typical standard deviation of the stabilised noise, for each channel."""
     ends: Sequence[tuple[float, float]]
-    """The darkest and the brightest value, of all channels or of each."""
+    """The darkest and the brightest value: one pair for all channels, or one for each."""
     covariance: Array
-    """Of the stabilised channels, in units of their noise."""
+    """The covariance of the stabilised channels, in units of their noise."""
     empty: npt.NDArray[np.bool_] | None = None
-    """Which channels have no pixels at all."""
+    """Which channels have only missing pixels."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What is done with an image of (channels, height, width)."""
+    """How an image of (channels, height, width) is denoised."""
 
     shape: tuple[int, int, int]
     noise: Noise
     recipe: Recipe
     levels: Array
-    """Of the stabilised noise, typical ones; 0 for channels that are left as they are."""
+    """The typical level of the stabilised noise of each channel; 0 for channels that are not denoised."""
     scales: Array
-    """What the stabilised channels are multiplied by; 0 for those that are left as they are."""
+    """The factors that the stabilised channels are multiplied by; 0 for channels that are not denoised."""
     planes: tuple[Planes, ...]
-    """How channels are denoised: together, apart, or not at all if they have no noise."""
+    """The sets of channels that are denoised together; channels without noise belong to none."""
     tuning: Tuning
 
     def plane_noise(self, planes: Planes, levels: Array) -> PlaneNoise:
-        """The noise of some planes, from its levels in the channels, which broadcast against the image."""
+        """The noise of a set of planes, from the noise levels of the channels, which broadcast against the image."""
         scales = self.scales[:, None, None] if len(levels) > 1 else self.scales.max()
         return PlaneNoise(planes.variance(np.square(levels * scales).astype(np.float32)))
 
@@ -66,13 +66,13 @@ class Plan:
 def plan_for(
     shape: tuple[int, int, int], facts: Facts, options: Options, scales: Array | None = None
 ) -> Plan:
-    """What is done with an image of a shape, given the facts about it and what was asked for.
+    """Plan how to denoise an image of (channels, height, width).
 
-    By default, `scales` are the powers of two that bring the noise near 1, where float32 is at its best.
+    By default, `scales` are the powers of two that bring the noise close to 1, where float32 is most accurate.
     """
     channels = shape[0]
-    ends = [facts.noise.stabilise(np.array(some, np.float64)) for some in facts.ends]
-    with np.errstate(invalid="ignore"):  # of a model that knows no bounds
+    ends = [facts.noise.stabilise(np.array(pair, np.float64)) for pair in facts.ends]
+    with np.errstate(invalid="ignore"):  # a custom model may return infinity
         spans = np.ptp(ends, axis=1)
     ranges = np.broadcast_to(spans, channels)
     noisy = facts.levels > np.maximum(_VISIBLE * ranges, 1e-300)
@@ -81,14 +81,14 @@ def plan_for(
     levels = np.where(noisy, facts.levels, 0.0)
     if scales is None:
         scales = np.array([1 / power_of_two(level) if level > 0 else 0.0 for level in levels])
-    chosen = options.method
-    if isinstance(chosen, str):
+    method = options.method
+    if isinstance(method, str):
         typical, span = (_rms(values[noisy]) if noisy.any() else 1.0 for values in (levels, ranges))
-        chosen = recipe(chosen, typical, span)
+        method = recipe(method, typical, span)
     return Plan(
         shape,
         facts.noise,
-        chosen.within(shape[1:]),
+        method.within(shape[1:]),
         levels,
         scales,
         tuple(planes_of(facts.covariance, levels, scales)),
@@ -99,16 +99,16 @@ def plan_for(
 def covariance_of(noise: Noise, levels: Array, sample: npt.NDArray[Any]) -> Array:
     """The covariance of the channels in units of their noise, from some pixels of each, (channels, count)."""
     if len(sample) == 1:
-        return np.ones((1, 1))  # which nobody looks at
+        return np.ones((1, 1))  # the plan does not depend on it
     units = np.where(levels > 0, levels, np.inf)
     with np.errstate(over="ignore"):
-        # Pixels so bright that float32 cannot resolve their noise are refused elsewhere.
+        # Clipped to avoid overflow; `stabilised` raises an error for pixels so bright.
         relative = np.clip(noise.stabilise(sample) / units[:, None], -1e100, 1e100)
     return np.cov(relative, bias=True)
 
 
 def float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type of a result: floats of the input's width, float32 for integers."""
+    """The dtype of a result: that of a floating-point image in native byte order, float32 for integers."""
     return dtype.newbyteorder("=") if dtype.kind == "f" else np.dtype(np.float32)
 
 

@@ -1,4 +1,4 @@
-"""The range of an image's values, with its noise averaged out."""
+"""The range of an image's values without its noise."""
 
 from typing import Any
 
@@ -10,9 +10,10 @@ Array = npt.NDArray[np.float64]
 
 
 def typical_ends(channel: Pixels) -> tuple[float, float]:
-    """The darkest and the brightest value of a channel (see `data_range` of `denoise`).
+    """The darkest and the brightest value of a channel, the default of `data_range` of `denoise`.
 
-    The range of the pixels themselves grows with the noise, and with every hot pixel.
+    0 and 255 for uint8. Otherwise they are measured on means over small blocks, since noise and hot pixels widen the
+    range of single pixels.
     """
     if channel.dtype == np.uint8:
         return 0.0, 255.0
@@ -20,13 +21,13 @@ def typical_ends(channel: Pixels) -> tuple[float, float]:
 
 
 def block_shape(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Height and width of the blocks that the noise is averaged in; there are at least four."""
+    """Height and width of the blocks over which pixels are averaged; at least four fit along each axis if possible."""
     height, width = (min(8, max(1, length // 4)) for length in shape)
     return height, width
 
 
 def block_means(channel: Pixels, block: tuple[int, int]) -> Array:
-    """The means of whole blocks."""
+    """The means over the blocks that lie within the channel."""
     height, width = block
     rows, columns = channel.shape[0] // height, channel.shape[1] // width
     blocks = channel[: rows * height, : columns * width].reshape(rows, height, columns, width)
@@ -35,6 +36,6 @@ def block_means(channel: Pixels, block: tuple[int, int]) -> Array:
 
 
 def ends_of(means: Array) -> tuple[float, float]:
-    """The darkest and the brightest of means, without the extreme .1 %."""
+    """The 0.1 and 99.9 percentiles of the means."""
     low, high = np.percentile(means, [0.1, 99.9])
     return float(low), float(high)
