@@ -43,7 +43,7 @@ def test_a_single_number(value):
 @pytest.mark.parametrize(
     ("image", "dtype", "error", "sentence"),
     [
-        ([1.0, np.nan], np.uint8, ValueError, "image has pixels that are NaN; expected numbers"),
+        ([1.0, np.nan], np.uint8, ValueError, "image has NaN pixels; expected numbers"),
         ([1.0], bool, TypeError, "dtype is of type bool; expected integers or floats"),
         ([1j], np.uint8, TypeError, "image is of type complex128; expected integers or floats"),
     ],

@@ -105,8 +105,8 @@ def test_any_dtype_and_layout_with_and_without_channels(dtype, channel_axis, lay
         (np.zeros((5, 5), object), TypeError, "image has dtype object; expected integers or floats"),
         (np.zeros((5, 5), bool), TypeError, "image has dtype bool; expected integers or floats"),
         ("photo.png", TypeError, "image has dtype <U9; expected integers or floats"),
-        (np.full((5, 5), np.nan), ValueError, "image has no pixel that is there; expected at least one"),
-        (np.array([[1, np.inf]]), ValueError, "image has 1 infinite pixels; expected finite ones, or NaN for missing ones"),
+        (np.full((5, 5), np.nan), ValueError, "image has no valid pixels; expected at least one"),
+        (np.array([[1, np.inf]]), ValueError, "image has 1 infinite pixels; expected finite values, or NaN for missing pixels"),
         (np.full((5, 5), 1e301), ValueError, r"image has values up to 1e\+301; expected none larger than 1e\+300"),
         (np.full((5, 5), 1e14), ValueError, "sigma is 10; expected at least 1e-12 of the image's largest"),
     ],
@@ -284,7 +284,7 @@ def test_what_numpy_does_not_take():
 
     with pytest.raises(TypeError, match=r"image is of type Device, .*: it is on another device"):
         denoise(Device(), 10)
-    with pytest.raises(TypeError, match="image is of type list, which NumPy does not take"):
+    with pytest.raises(TypeError, match="image is of type list, which NumPy cannot convert"):
         denoise([[1, 2], [3]], 10)
 
 
@@ -428,7 +428,7 @@ def test_any_mask(height, width, share, seed):
     image = rng.normal(100, 10, (height, width))
     image[rng.random(image.shape) < share] = np.nan
     if np.isnan(image).all():
-        with pytest.raises(ValueError, match="image has no pixel that is there"):
+        with pytest.raises(ValueError, match="image has no valid pixels"):
             denoise(image, 10)
         return
     for sigma in (10, None):

@@ -121,7 +121,7 @@ def test_the_shrinkage_of_calm_patches_is_that_of_pure_noise():
     [
         (np.zeros((3, 4, 5)), ValueError, r"image has shape \(3, 4, 5\); expected two dimensions"),
         (np.zeros((3, 4), bool), TypeError, "image has dtype bool; expected integers or floats"),
-        (np.full((3, 4), np.nan), ValueError, "image has no pixel that is there"),
+        (np.full((3, 4), np.nan), ValueError, "image has no valid pixels"),
     ],
 )  # fmt: skip
 def test_bad_images(image, error, message):

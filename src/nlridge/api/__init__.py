@@ -1,1 +1,1 @@
-"""The public functions: check the arguments, run, return what the caller expects."""
+"""The public functions: check the arguments, run, and return what the caller expects."""

@@ -1,4 +1,4 @@
-"""The arguments of the public functions: each is checked before any work starts, in one clear sentence."""
+"""Checks of the arguments of the public functions, made before any work starts."""
 
 import os
 from typing import Any, TypeAlias
@@ -22,7 +22,7 @@ def checked_image(
     *,
     may_be_stack: bool = True,
 ) -> tuple[npt.NDArray[Any], Mask | None, Layout]:
-    """The image and its mask, both as (frames, channels, height, width), and how it was laid out."""
+    """Return the image and its mask as (frames, channels, height, width), and the layout of the image."""
     masked = None
     if isinstance(image, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(image)
@@ -31,7 +31,7 @@ def checked_image(
         pixels = np.asarray(image)
     except Exception as error:
         raise TypeError(
-            f"image is of type {type(image).__name__}, which NumPy does not take: "
+            f"image is of type {type(image).__name__}, which NumPy cannot convert: "
             f"{' '.join(str(error).split())}; expected an array"
         ) from None
     layout = layout_of(
@@ -41,13 +41,15 @@ def checked_image(
         masked = layout.frames(masked)
     if mask is not None:
         try:
-            given = np.asarray(mask)
-        except ValueError:
-            given = np.array(None)
-        if given.dtype != bool:
-            raise TypeError(f"mask has dtype {given.dtype}; expected bool, True for missing pixels")
-        given = layout.spread("mask", given)
-        masked = given if masked is None else given | masked
+            mask_array = np.asarray(mask)
+        except ValueError:  # a ragged list
+            mask_array = np.array(None)
+        if mask_array.dtype != bool:
+            raise TypeError(
+                f"mask has dtype {mask_array.dtype}; expected bool, True for missing pixels"
+            )
+        mask_array = layout.spread("mask", mask_array)
+        masked = mask_array if masked is None else mask_array | masked
     frames = layout.frames(pixels)
     if masked is not None:
         masked = np.broadcast_to(masked, frames.shape)
@@ -59,32 +61,32 @@ def checked_tile(tile: Any) -> int:
 
 
 def expect_none(where: str, **arguments: Any) -> None:
-    """Refuse arguments that would have no effect."""
+    """Raise an error for arguments that would have no effect."""
     for name, value in arguments.items():
         if value is not None and value is not False:
             raise ValueError(f"{name} is {shown(value)}; expected None {where}")
 
 
 def frame_of(array: npt.NDArray[Any] | None, k: int) -> Any:
-    """The k-th frame of an array that has one for each frame, or one for all."""
+    """Return the k-th frame of an array that holds one frame per image, or a single one for all."""
     return array if array is None else array[k if len(array) > 1 else 0]
 
 
 def missing_pixels(
     pixels: npt.NDArray[Any], masked: Mask | None, *, may_be_all: bool = False
 ) -> Mask | None:
-    """Which pixels are missing: those that are masked or NaN, if there are any."""
+    """Return the mask of missing pixels (masked or NaN), or None if there are none."""
     missing = np.zeros(pixels.shape, bool) if masked is None else masked.copy()
     if pixels.dtype.kind == "f":
         infinite = int(np.count_nonzero(np.isinf(pixels) & ~missing))
         if infinite:
             raise ValueError(
-                f"image has {infinite} infinite pixels; expected finite ones, or NaN for missing ones"
+                f"image has {infinite} infinite pixels; expected finite values, or NaN for missing pixels"
             )
         missing |= np.isnan(pixels)
         expect_in_bounds(pixels, ~missing)
     if missing.all() and not may_be_all:
-        raise ValueError("image has no pixel that is there; expected at least one")
+        raise ValueError("image has no valid pixels; expected at least one")
     return missing if missing.any() else None
 
 
@@ -99,5 +101,5 @@ def checked_workers(workers: int | None) -> int:
 def checked_progress(progress: Any) -> Progress:
     if not isinstance(progress, bool) and not callable(progress):
         raise TypeError(f"progress is {shown(progress)}; expected True, False or a function")
-    found: Progress = progress
-    return found
+    checked: Progress = progress
+    return checked

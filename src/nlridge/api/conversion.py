@@ -1,4 +1,4 @@
-"""From floats, which denoising gives, to the type that a file or another library expects."""
+"""Conversion of the floats that denoising returns to the data type of a file or another library."""
 
 from typing import Any
 
@@ -7,28 +7,34 @@ import numpy.typing as npt
 
 
 def to_dtype(image: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Convert an image to another type of numbers; integers are rounded and clipped, never wrapped.
+    """Convert an image to another data type, rounding and clipping instead of wrapping around.
 
     Parameters
     ----------
     image : array_like
-        The image, of integers or floats.
+        The image, as integers or floats.
     dtype : dtype
-        A type of integers or floats, such as that of the noisy image.
+        The target type, an integer or floating-point type. Usually the type of the noisy image.
 
     Returns
     -------
     ndarray
-        The image in that type, with each value at the nearest one that the type can hold; infinity stays
-        infinity in floats. It may share memory with `image` if the type is the same.
+        The image as `dtype`. Each value becomes the nearest one that the type can represent; infinite
+        values stay infinite in floating-point types. If the type does not change, the result may share
+        memory with `image`.
+
+    Raises
+    ------
+    ValueError
+        If `image` contains NaN and `dtype` is an integer type.
 
     See Also
     --------
-    denoise : which returns floats, whatever the type of its input.
+    denoise : Denoise an image; always returns floats.
 
     Examples
     --------
-    Pillow and scikit-image expect colours of 8 bits:
+    Pillow and scikit-image expect 8-bit colours:
 
     >>> import numpy as np
     >>> import nlridge
@@ -41,25 +47,25 @@ def to_dtype(image: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     >>> nlridge.to_dtype([-3.2, 99.7, 300.0], np.uint8)
     array([  0, 100, 255], dtype=uint8)
     """
-    values, kind = np.asarray(image), np.dtype(dtype)
-    for name, found in (("image", values.dtype), ("dtype", kind)):
-        if found.kind not in "uif":
-            raise TypeError(f"{name} is of type {found}; expected integers or floats")
-    if kind.kind == "f":
+    values, target = np.asarray(image), np.dtype(dtype)
+    for name, checked in (("image", values.dtype), ("dtype", target)):
+        if checked.kind not in "uif":
+            raise TypeError(f"{name} is of type {checked}; expected integers or floats")
+    if target.kind == "f":
         with np.errstate(over="ignore"):
-            result: npt.NDArray[Any] = values.astype(kind, copy=False)
-        beyond = np.isinf(result) & np.isfinite(values)
-        if beyond.any():
-            result = np.where(beyond, np.copysign(np.finfo(kind).max, result), result)
+            result: npt.NDArray[Any] = values.astype(target, copy=False)
+        overflowed = np.isinf(result) & np.isfinite(values)
+        if overflowed.any():
+            result = np.where(overflowed, np.copysign(np.finfo(target).max, result), result)
         return result
-    limits = np.iinfo(kind)
+    limits = np.iinfo(target)
     if values.dtype.kind != "f":
         own = np.iinfo(values.dtype)
         low, high = max(limits.min, own.min), min(limits.max, own.max)
-        return np.asarray(np.clip(values, low, high), kind)
+        return np.asarray(np.clip(values, low, high), target)
     if np.isnan(values).any():
-        raise ValueError(f"image has pixels that are NaN; expected numbers to convert to {kind}")
+        raise ValueError(f"image has NaN pixels; expected numbers to convert to {target}")
     exact = np.rint(values.astype(np.float64))
-    # Ends that float64 does not hold exactly (64 bits) are set apart.
-    rounded = np.clip(exact, limits.min, np.nextafter(float(limits.max), 0)).astype(kind)
-    return np.where(exact >= limits.max, limits.max, rounded).astype(kind, copy=False)
+    # The largest 64-bit integers are not exact in float64, so the upper limit is handled separately.
+    rounded = np.clip(exact, limits.min, np.nextafter(float(limits.max), 0)).astype(target)
+    return np.where(exact >= limits.max, limits.max, rounded).astype(target, copy=False)

@@ -1,4 +1,4 @@
-"""The public functions: check the arguments, run, give back what the caller expects."""
+"""`denoise` and `denoise_with_details`."""
 
 from dataclasses import dataclass
 from os import PathLike
@@ -75,101 +75,116 @@ def denoise(  # type: ignore[misc]
     tile: int | None = None,
     client: Any = None,
 ) -> Any:
-    """Remove the noise from an image, or from each image of a stack.
+    """Remove noise from an image, or from each image of a stack.
 
     Parameters
     ----------
     image : array_like of shape (height, width)
-        The noisy image, of integers or floats in any range: whatever NumPy takes for an array. It has
-        one more dimension for channels or for a stack of images if `channel_axis` or `stack_axis` says
-        so, and two more for both. It is not written to. Pixels that are NaN, or masked in a masked
-        array, are missing (see `mask`). A tensor of PyTorch gives a tensor back, on the same device (see
-        `nlridge.torch`).
-    sigma : float, sequence of floats or array, optional
-        Standard deviation of Gaussian noise, in the image's own units: a number, one for each channel,
-        or a map of the image's shape (without the axis of channels, or of the stack, if it is the same
-        for all of them).
+        The noisy image, as integers or floats in any range. It has a third axis if `channel_axis` or
+        `stack_axis` is given, and four axes if both are. NaN pixels, and the masked pixels of a masked
+        array, are treated as missing (see `mask`). The image is never modified. PyTorch tensors and
+        Dask arrays are accepted as well.
+    sigma : float, sequence of float or ndarray, optional
+        Standard deviation of Gaussian noise, in the units of the image: a single number, one number per
+        channel, or a map of the shape of the image. A map may omit the channel axis or the stack axis
+        if it is the same for all channels or images.
     noise : GaussianNoise or PoissonGaussianNoise, optional
-        What the noise is, instead of `sigma`. With neither of them it is estimated from the image, as
-        `estimate_noise` does.
-    strength : float
-        1 removes the noise as given or estimated; less or more counts it as that much weaker or stronger.
-    method : str or Recipe
-        "standard" is the best choice for most images, "fast" takes less time, and "best" more, for the
-        highest quality; "nl-ridge", "nl-bayes" and "bm3d" are the published algorithms. A `Recipe` sets
-        everything by hand.
-    mask : array_like of bool of the image's shape, optional
-        True for pixels that are missing, besides those that are NaN. Their values have no influence on
-        the others, and come back as they were. Like a map of `sigma`, it may lack an axis.
+        Noise model, as an alternative to `sigma`. If neither is given, the noise is estimated from the
+        image as in `estimate_noise`.
+    strength : float, default 1.0
+        Factor on the noise level, from 0.01 to 100. Values below 1 keep more detail and more noise;
+        values above 1 remove more of both.
+    method : str or Recipe, default "standard"
+        "standard" is the best choice for most images. "fast" takes less time; "best" takes more, for the
+        highest quality. "nl-ridge", "nl-bayes" and "bm3d" are the published algorithms. A `Recipe`
+        gives control over every setting.
+    mask : array_like of bool, optional
+        Missing pixels, marked True, in addition to NaN pixels. It has the shape of the image, or omits
+        the channel axis or the stack axis. Missing pixels do not influence the others and are returned
+        unchanged.
     channel_axis : int, optional
-        The axis of colours or other channels, if there is one. Channels that show the same things are
-        denoised together, which is better than one by one.
+        Axis of the channels of a colour or multichannel image. Correlated channels are denoised jointly,
+        which gives better results than denoising each one separately. By default, the image has no
+        channel axis.
     stack_axis : int, optional
-        The axis along which images are stacked, if `image` is a stack of them. Each is denoised by
-        itself, with its own estimate of the noise if it is estimated.
+        Axis along which independent images are stacked. Each image is denoised on its own; if the noise
+        is estimated, it is estimated for each image separately. By default, the image is not a stack.
     data_range : float, optional
-        The range of the image's values, by which patch and group sizes are chosen: 255 sigma /
-        data_range is looked up in the method's table of settings. By default 255 for uint8, and
-        otherwise the range of the means of blocks of 8 x 8 pixels (fewer in a small image) without the
-        extreme .1 % at either end.
+        Range of the values of the image. Patch and group sizes are chosen by the noise level relative to
+        this range. By default it is 255 for uint8; for other types it is estimated from the image.
     workers : int, optional
-        Number of threads, by default one for each core that the process may use. The result is the
-        same for every number.
-    progress : bool or callable
-        True shows a progress bar; a function is called with (done, total).
-    out : path, optional
-        For an image that is larger than memory, an array of Zarr or a memory map: the name of a new array for
-        the result, which ends in .zarr, .npy or .tif. If the run is stopped, the same call resumes it.
-        docs/large-data.md tells more.
-    tile : int
-        Side of the tiles that are written to `out`; rows of tiles are worked on one by one.
+        Number of threads. By default, one per core available to the process. The result does not depend
+        on it.
+    progress : bool or callable, default False
+        If True, show a progress bar. A function is called as ``progress(done, total)``.
+    out : str or path, optional
+        Path of a new array for the result, ending in .zarr, .npy, .tif or .tiff. Use it with a Zarr array
+        or a memory map that is larger than memory: the image is then processed in bands of rows, with
+        intermediate results in a folder beside `out`. If a run is interrupted, the same call resumes it.
+        An existing `out` is never overwritten.
+    tile : int, optional
+        Height of the bands of rows that are processed at a time, and side of the chunks of a Zarr array
+        created at `out`. By default 2048; at least 64. Only for Dask arrays and with `out`.
     client : distributed.Client or str, optional
-        The Dask cluster that is to do the work for `out`, or the address of its scheduler.
+        Dask cluster that does the work, or the address of its scheduler. Only with an `out` that ends in
+        .zarr; `image` must be a Zarr array, and both must be accessible to the workers.
 
     Returns
     -------
-    ndarray of the image's shape
-        The denoised image, in the units of the input and neither rounded nor clipped: floats of the
-        input's width, float32 for integers; `to_dtype` converts it back to integers. A Dask array, not computed yet, if `image` is one; with `out`, the
-        new array, opened and not read.
+    ndarray
+        The denoised image, of the shape and in the units of `image`, neither rounded nor clipped. Floats
+        keep their type; integers become float32 (see `to_dtype`). A tensor is returned for a tensor, on
+        the same device, and a Dask array for a Dask array, not yet computed. With `out`, the new array is
+        returned, opened but not read.
 
     See Also
     --------
-    denoise_with_details : the same, and what was found and done on the way.
-    to_dtype : the result in the type of the input, rounded and clipped.
+    denoise_with_details : Also return the pilot, the residual, the noise and the settings.
+    to_dtype : Convert the result to another type, rounded and clipped.
+    estimate_noise : Estimate the noise in an image.
 
     Notes
     -----
-    The first call with a method compiles it for this CPU, which takes some seconds, and keeps the result on disk for
-    later processes. The logger "nlridge" says so once in a process, or the progress bar if there is one.
+    **Method.** Groups of similar patches are denoised jointly and averaged back into the image, in two
+    steps or more; the result of the first step, the pilot, guides the others [1]_.
 
-    The time is proportional to the number of pixels. The memory taken is about five float32 images (seven
-    in colour), three times that while the noise is estimated, or if it differs from pixel to pixel; "standard"
-    takes two more images, and "best" five, to remember groups from one round for the next.
+    **Time and memory.** The first call with a method compiles it for this CPU. This takes a few seconds
+    and is cached on disk; the logger "nlridge" or the progress bar reports it. Afterwards, the time is
+    proportional to the number of pixels. Memory use is about five float32 images (seven for colour), and
+    three times as much while the noise is estimated or if it varies from pixel to pixel. "standard"
+    takes two more images and "best" five more, to keep groups of patches from one round to the next.
 
-    Images that are smaller than the search window, or even smaller than a patch, are denoised with
-    what they have: fewer patches in a group, and square patches that are at most half as wide as the
-    image. An image that is only a few pixels wide changes little.
+    **Channels.** Three correlated channels with the same noise, such as red, green and blue, are
+    transformed to one luminance and two chrominance channels. Other correlated channels are transformed
+    to their principal components in units of the noise. In both cases all channels share the same groups
+    of patches. Channels whose correlation with the others is below 0.4 are denoised separately.
 
+    **Missing pixels.** They are filled in with a mean of their neighbours in the first step, and with the
+    pilot in the second.
+
+    **Noise maps.** Patch and group sizes are chosen by the median of the map over the pixels with noise;
+    with several channels, by the root mean square over the channels. No pixel is trusted more than if its
+    sigma were 1 % of the median. A pixel is estimated from its neighbours, like a missing one, if its
+    sigma is more than five times that of the pixels around it. The same holds for pixels whose sigma
+    means "unknown": more than 10,000 times the median, or more than four times the range of the image
+    and five times the median of the others.
+
+    **Data range.** The noise level is looked up in the table of the method as 255 sigma / data_range. The
+    estimated range is that of the means of blocks of 8 x 8 pixels (smaller in small images), without the
+    extreme 0.1 % at either end. A channel whose noise is below 1e-4 of its range is returned as it is.
     Scaling image, sigma and data_range by the same power of two scales the result exactly.
 
-    A channel whose noise is below a ten-thousandth of its range is given back as it is.
+    **Small images.** Images smaller than the search window use smaller groups. Patches are at most half
+    as wide as the image. An image only a few pixels wide changes little.
 
-    Missing pixels are filled in by a mean of their neighbours for the first step, and by its result for
-    the second.
+    **Large images.** With `out`, and for Dask arrays, the result is the same to the bit as in memory if
+    the noise is given; otherwise the noise is estimated from a sample of the image. `mask`, masked
+    arrays, maps of `sigma`, and NaN or infinite pixels are not supported. Dask arrays do not take `out`,
+    `client`, `workers` or `progress`: the scheduler of your choice computes the result.
 
-    Red, green and blue, or any three channels of the same noise that show the same things, are turned
-    into brightness and two differences of colours; two or more than three channels, or channels of
-    different noise, into their principal components in units of the noise. Groups of similar patches are
-    the same for all of them. Channels that are not correlated with the others (by less than .4) are denoised
-    by themselves.
-
-    Where `sigma` is a map, its median over the pixels with noise counts for the choice of patch and group
-    sizes, and pixels count as having a hundredth of it at least. A pixel whose sigma is more than five times
-    that of the pixels around it is estimated from those, as if it were missing; so is a pixel of which the map
-    says that nothing is known, by a sigma of more than 10,000 times the median, or of more than four times the
-    range of the image and five times the median of the others. The level of several channels is the root of
-    their mean square.
+    **Tensors.** A CPU tensor that needs no gradient is treated as an array. Other tensors are denoised
+    with PyTorch, and support only Gaussian noise; `mask`, `workers` and `progress` must be left out. See
+    `nlridge.torch` for a module.
 
     References
     ----------
@@ -190,13 +205,13 @@ def denoise(  # type: ignore[misc]
     True
     """
     tuning = Tuning(strength)
-    named = {"mask": mask, "stack_axis": stack_axis, "channel_axis": channel_axis}
+    layout = {"mask": mask, "stack_axis": stack_axis, "channel_axis": channel_axis}
     if is_tensor(image):
         expect_none("for a tensor", out=out, tile=tile, client=client)
-        from .tensors import denoise_tensor, on_host  # PyTorch is imported only if it is used
+        from .tensors import denoise_tensor, on_host  # imports PyTorch
 
         options = checked_options(on_host(sigma), noise, method, data_range, tuning)
-        return denoise_tensor(image, options, workers=workers, progress=progress, **named)
+        return denoise_tensor(image, options, workers=workers, progress=progress, **layout)
     options = checked_options(sigma, noise, method, data_range, tuning)
     if is_dask(image) or out is not None:
         from ..large.entry import denoise_large
@@ -213,27 +228,27 @@ def denoise(  # type: ignore[misc]
             client=client,
             workers=checked_workers(workers),
             progress=checked_progress(progress),
-            **named,
+            **layout,
         )
     expect_none("without out", tile=tile, client=client)
     threads, progress = checked_workers(workers), checked_progress(progress)
-    return denoise_array(frames_of(image, options, **named), threads, progress)
+    return denoise_array(frames_of(image, options, **layout), threads, progress)
 
 
 @dataclass(frozen=True, eq=False)
 class Denoised:
-    """A denoised image, and what was found and done on the way."""
+    """A denoised image, with the noise and the settings that were used."""
 
     image: npt.NDArray[np.floating[Any]]
-    """The result, as `denoise` gives it."""
+    """The denoised image, as `denoise` returns it."""
     pilot: npt.NDArray[np.floating[Any]]
-    """The result of the first step."""
+    """The result of the first step, which guides the others."""
     residual: npt.NDArray[np.floating[Any]]
-    """What was removed: the input less the result; 0 where pixels are missing."""
+    """What was removed: the noisy image minus the denoised one; 0 at missing pixels."""
     noise: Noise
-    """The noise that was removed, as given or as estimated; `print` says what it is."""
+    """The noise model, as given or as estimated; `print` describes it."""
     recipe: Recipe
-    """The settings that were used."""
+    """The settings of the algorithm."""
 
 
 def denoise_with_details(
@@ -249,27 +264,37 @@ def denoise_with_details(
     workers: int | None = None,
     progress: Progress = False,
 ) -> Denoised:
-    """Remove the noise from an image, and tell what was found and done.
+    """Remove noise from an image, and return the noise, the residual and the settings as well.
 
     Parameters
     ----------
     image, sigma, noise, strength, method, mask, channel_axis, data_range, workers, progress
-        As for `denoise`.
+        As in `denoise`. The image must be an array in memory, and cannot be a stack.
 
     Returns
     -------
     Denoised
-        The image, the pilot (the result of the first step), the residual, the noise and the recipe.
+        An object with these attributes: `image`, the denoised image; `pilot`, the result of the first
+        step; `residual`, what was removed; `noise`, the noise model; and `recipe`, the settings.
+
+    See Also
+    --------
+    denoise : Return only the denoised image, for tensors, Dask arrays and stacks as well.
+    estimate_quality : Estimate the PSNR of the result, too.
+
+    Notes
+    -----
+    The time is that of `denoise`. The pilot and the residual take two more images of memory.
 
     Examples
     --------
     >>> import numpy as np
     >>> import nlridge
     >>> noisy = 100 + np.random.default_rng(0).normal(0, 20, (64, 64))
-    >>> found = nlridge.denoise_with_details(noisy, sigma=20)
-    >>> print(found.noise)
+    >>> details = nlridge.denoise_with_details(noisy, sigma=20)
+    >>> print(details.noise)
     Gaussian noise with a standard deviation of 20
-    >>> bool(np.std(found.residual) > 5 * np.std(found.image))
+    >>> bool(np.std(details.residual) > 5 * np.std(details.image))
     True
     """
     if is_tensor(image) or is_dask(image):
@@ -280,15 +305,15 @@ def denoise_with_details(
     frames = frames_of(image, options, mask=mask, stack_axis=None, channel_axis=channel_axis)
     frame = frames[0]
     with ticking(progress, frame.blocks(), "block") as tick:
-        found = list(frame.run(threads, tick)) or [restored(frame.plan, frame.pixels, ())]
-    pilot, result = found[0], found[-1]
-    if pilot is result:  # of a recipe with one step
+        images = list(frame.run(threads, tick)) or [restored(frame.plan, frame.pixels, ())]
+    pilot, result = images[0], images[-1]
+    if pilot is result:  # a recipe with one step
         pilot = result.copy()
-    known = True if frame.missing is None else ~frame.missing
+    valid = True if frame.missing is None else ~frame.missing
     residual = np.zeros_like(result)
     with np.errstate(over="ignore", invalid="ignore"):
         np.subtract(
-            frame.pixels, result, out=residual, where=known, dtype=np.float64, casting="unsafe"
+            frame.pixels, result, out=residual, where=valid, dtype=np.float64, casting="unsafe"
         )
     largest = np.finfo(residual.dtype).max
     np.clip(residual, -largest, largest, out=residual)

@@ -1,4 +1,4 @@
-"""The public functions that find out what noise an image has."""
+"""`estimate_sigma` and `estimate_noise`."""
 
 import numpy as np
 import numpy.typing as npt
@@ -15,31 +15,37 @@ def estimate_sigma(
     mask: npt.ArrayLike | None = None,
     channel_axis: int | None = None,
 ) -> float | npt.NDArray[np.float64]:
-    """The standard deviation of white Gaussian noise in an image, found from the image alone.
+    """Estimate the standard deviation of white Gaussian noise from a single image.
 
     Parameters
     ----------
     image : array_like of shape (height, width)
-        The noisy image. Pixels that are NaN do not count.
-    mask : array_like of bool of the same shape, optional
-        True for pixels that do not count. It may lack the axis of channels.
+        The noisy image, with a third axis if `channel_axis` is given. NaN pixels are ignored.
+    mask : array_like of bool, optional
+        Pixels to ignore, marked True. It has the shape of the image, or omits the channel axis.
     channel_axis : int, optional
-        The axis of channels, if the image has three dimensions.
+        Axis of the channels. By default, the image has no channel axis.
 
     Returns
     -------
-    float, or ndarray of one for each channel
-        The estimate, in the image's own units; near 0 for an image without noise.
+    float or ndarray
+        The estimate, in the units of the image; one for each channel if `channel_axis` is given. It is
+        close to 0 for an image without noise.
+
+    See Also
+    --------
+    estimate_noise : Also detect noise that grows with the signal.
 
     Notes
     -----
-    Patches with little texture are noise in all directions but a few, so that the smallest eigenvalues
-    of their covariance matrix are the variance of the noise [1]_. Here patches are taken in the order
-    of the energy of their differences, until that energy is as high as in a patch of pure noise. What
-    the choice of calm patches and their limited number take from the eigenvalues is known for pure
-    noise, and made good. Saturated pixels (the extreme values, where they are many) do not count.
+    In patches with little texture, all but a few directions contain only noise, so the smallest
+    eigenvalues of their covariance matrix equal the variance of the noise [1]_. Patches are selected in
+    ascending order of the energy of their gradients, up to the energy expected of pure noise. The bias
+    caused by this selection and by the finite number of patches is known for pure noise, and corrected.
+    Saturated pixels (many pixels at the smallest or the largest value) are ignored.
 
-    Takes some hundredths of a second whatever the size of the image, beyond a few passes over its pixels.
+    The time is a few passes over the image plus some hundredths of a second, whatever the size of the
+    image.
 
     References
     ----------
@@ -57,9 +63,9 @@ def estimate_sigma(
     """
     frames, masked, _ = checked_image(image, mask, channel_axis=channel_axis, may_be_stack=False)
     missing = missing_pixels(frames[0], None if masked is None else masked[0])
-    gone = [None] * len(frames[0]) if missing is None else missing
-    found = [sigma_of(*channel) for channel in zip(frames[0], gone, strict=True)]
-    return found[0] if channel_axis is None else np.array(found)
+    masks = [None] * len(frames[0]) if missing is None else missing
+    sigmas = [sigma_of(*channel) for channel in zip(frames[0], masks, strict=True)]
+    return sigmas[0] if channel_axis is None else np.array(sigmas)
 
 
 def estimate_noise(
@@ -69,32 +75,37 @@ def estimate_noise(
     channel_axis: int | None = None,
     kind: str = "auto",
 ) -> Noise:
-    """What noise an image has: Gaussian, or growing with the signal.
+    """Estimate the noise in an image, whether Gaussian or growing with the signal.
 
     Parameters
     ----------
     image : array_like of shape (height, width)
-        The noisy image. Pixels that are NaN do not count.
-    mask : array_like of bool of the same shape, optional
-        True for pixels that do not count. It may lack the axis of channels.
+        The noisy image, with a third axis if `channel_axis` is given. NaN pixels are ignored.
+    mask : array_like of bool, optional
+        Pixels to ignore, marked True. It has the shape of the image, or omits the channel axis.
     channel_axis : int, optional
-        The axis of channels, if the image has three dimensions.
-    kind : {"auto", "gaussian", "poisson"}
-        Whether the noise grows with the signal: to be found out, or settled beforehand.
+        Axis of the channels. By default, the image has no channel axis.
+    kind : {"auto", "gaussian", "poisson"}, default "auto"
+        Noise model to fit. "auto" decides from the image whether the noise grows with the signal.
 
     Returns
     -------
     GaussianNoise or PoissonGaussianNoise
-        The model with its parameters, in the image's own units; `print` says what it is.
+        The noise model, with its parameters in the units of the image; `print` describes it.
+
+    See Also
+    --------
+    estimate_sigma : Estimate only the standard deviation of Gaussian noise.
 
     Notes
     -----
-    As in `estimate_sigma`, but for the patches of each of some steps of brightness; the variances are
-    fitted by a line. If the line rises by less than half from the dark to the bright end, or by less than
-    three times its error, or if calm patches have less noise than the line says, the noise counts as Gaussian.
+    The variance is estimated as in `estimate_sigma`, separately for patches of different brightness, and
+    fitted by a line. With ``kind="auto"`` the noise is taken to be Gaussian if the line rises by less
+    than half from the dark end to the bright end, or by less than three standard errors, or if patches
+    with little texture have less noise than the line predicts.
 
-    Noise that grows with the signal is taken to do so alike in all channels. Gaussian noise has one level
-    for all channels if they differ by less than 15 %, and one for each otherwise.
+    Noise that grows with the signal is assumed to do so equally in all channels. Gaussian noise has one
+    level for all channels if their levels differ by less than 15 %, and otherwise one for each.
 
     Examples
     --------

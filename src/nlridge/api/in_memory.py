@@ -1,4 +1,4 @@
-"""An image in memory: its frames, the facts about each, and their way through the algorithm."""
+"""Images in memory: their frames, the plan for each frame, and the run of the algorithm."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,17 +28,17 @@ Pixels = npt.NDArray[Any]
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-_SAMPLE = 2**20  # pixels that show what channels have in common
+_SAMPLE = 2**20  # pixels from which the covariance of the channels is computed
 
 
 @dataclass(frozen=True, eq=False)
 class Frames:
-    """An image or a stack of them, (frames, channels, height, width), and what was asked for."""
+    """An image or a stack as (frames, channels, height, width), with the options for denoising it."""
 
     pixels: Pixels
     masked: Mask | None
     levels: Array | None
-    """Of the noise, if it was given; broadcasts against the pixels."""
+    """Noise levels, if given; they broadcast against the pixels."""
     layout: Layout
     options: Options
 
@@ -46,7 +46,7 @@ class Frames:
         return len(self.pixels)
 
     def __getitem__(self, k: int) -> "Frame":
-        """The k-th frame, with a plan for it."""
+        """Return the k-th frame with its plan."""
         return frame_for(self.pixels[k], self._missing(k), frame_of(self.levels, k), self.options)
 
     def _missing(self, k: int) -> Mask | None:
@@ -54,7 +54,7 @@ class Frames:
         return missing_pixels(self.pixels[k], frame_of(self.masked, k), may_be_all=may_be_all)
 
     def check(self) -> None:
-        """Refuse a frame that cannot be denoised before the first one is."""
+        """Check all frames before any of them is denoised."""
         for k, pixels in enumerate(self.pixels):
             missing = self._missing(k)
             if self.levels is not None:
@@ -64,7 +64,7 @@ class Frames:
 def frames_of(
     image: Any, options: Options, *, mask: Any, stack_axis: Any, channel_axis: Any
 ) -> Frames:
-    """The frames of an image, checked."""
+    """Check an image and return its frames."""
     pixels, masked, layout = checked_image(image, mask, stack_axis, channel_axis)
     levels = None if options.noise is None else levels_of(options.noise, layout)
     frames = Frames(pixels, masked, levels, layout, options)
@@ -74,57 +74,57 @@ def frames_of(
 
 
 def denoise_array(frames: Frames, workers: int, progress: Progress) -> npt.NDArray[Any]:
-    """All frames denoised, in the shape of the image; see `denoise`."""
+    """Denoise all frames; returns an array of the shape of the image."""
     if frames.layout.stack is None:
         frame = frames[0]
         with ticking(progress, frame.blocks(), "block") as tick:
             return frames.layout.like_image(frame.result(workers, tick)[None])
-    together = np.empty(frames.pixels.shape, float_type(frames.pixels.dtype))
+    results = np.empty(frames.pixels.shape, float_type(frames.pixels.dtype))
     with ticking(progress, len(frames), "image") as tick:
-        for k, result in enumerate(together):
+        for k, result in enumerate(results):
             result[...] = frames[k].result(workers, lambda: None)
             tick()
-    return frames.layout.like_image(together)
+    return frames.layout.like_image(results)
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """One image of (channels, height, width), and what is done with it."""
+    """One image as (channels, height, width), with its plan."""
 
     pixels: Pixels
     missing: Mask | None
     levels: Levels
-    """Of the stabilised noise."""
+    """Levels of the stabilised noise."""
     plan: Plan
 
     def blocks(self) -> int:
-        """How often `run` calls `tick`."""
+        """Return the number of times that `run` calls `tick`."""
         passes = all_passes(self.plan.recipe, self.plan.shape[1:])
-        return len(self.plan.planes) * sum(len(line) for some in passes for line in lines(*some))
+        return len(self.plan.planes) * sum(len(line) for one in passes for line in lines(*one))
 
     def run(self, workers: int, tick: Callable[[], None]) -> Iterator[npt.NDArray[Any]]:
-        """The pilot and the result, as the caller gets them; nothing if there is nothing to do."""
+        """Yield the pilot and the result in the units of the image; nothing if there is no noise to remove."""
         plan, pixels = self.plan, self.pixels
         filled = _any_of(self.missing, self.levels.unreliable, pixels.shape)
         channels = sorted(channel for planes in plan.planes for channel in planes.channels)
         noisy = stabilised(plan, channels, pixels, self.missing, filled)
         engine = partial(cpu.run_pass, workers=workers, tick=tick)
-        together = []
+        steps_of_planes = []
         for planes in plan.planes:
             renewed = None
             if filled is not None:
-                known = taken(noisy, planes.channels)
-                renewed = partial(_renewed, planes, known, filled[planes.channels])
+                channels_of_planes = taken(noisy, planes.channels)
+                renewed = partial(_renewed, planes, channels_of_planes, filled[planes.channels])
             noise = plan.plane_noise(planes, self.levels.all)
             image = planes.of(noisy)
-            together.append(
+            steps_of_planes.append(
                 denoised(image, noise, plan.recipe, engine, plan.tuning, renewed=renewed)
             )
-        for images in zip(*together, strict=True):
+        for images in zip(*steps_of_planes, strict=True):
             yield restored(plan, pixels, images, self.missing)
 
     def result(self, workers: int, tick: Callable[[], None]) -> npt.NDArray[np.floating[Any]]:
-        """The last image of `run`, or the image as it is."""
+        """Run the algorithm; returns the last image, or the pixels unchanged if there is no noise to remove."""
         last = None
         for image in self.run(workers, tick):
             last = image
@@ -134,9 +134,9 @@ class Frame:
 def frame_for(
     pixels: Pixels, missing: Mask | None, levels: Array | None, options: Options
 ) -> Frame:
-    """An image of (channels, height, width) with a plan for it.
+    """Plan the denoising of an image of shape (channels, height, width).
 
-    `levels` are those of the noise, if it is given, as an array that broadcasts against the image.
+    `levels` are the noise levels, if given, as an array that broadcasts against the image.
     """
     empty: Mask = np.zeros(len(pixels), bool)
     if missing is not None:
@@ -145,18 +145,18 @@ def frame_for(
     if noise is None or levels is None:
         noise = GaussianNoise(0) if empty.all() else noise_of(pixels, missing, options.kind)
         levels = np.asarray(noise.level, np.float64).reshape(-1, 1, 1)
-    found = usable_levels(levels, missing, pixels)
-    unknown = _any_of(missing, found.unknown, pixels.shape)
+    usable = usable_levels(levels, missing, pixels)
+    unknown = _any_of(missing, usable.unknown, pixels.shape)
     ends = [(noise.black_level, noise.black_level + (options.data_range or 0.0))]
     if options.data_range is None:
         ends = [typical_ends(channel) for channel in _channels(pixels, unknown)]
-    covariance = covariance_of(noise, found.typical, _sample(pixels, unknown))
-    facts = Facts(noise, found.typical, ends, covariance, empty)
-    return Frame(pixels, missing, found, plan_for(pixels.shape, facts, options))
+    covariance = covariance_of(noise, usable.typical, _sample(pixels, unknown))
+    facts = Facts(noise, usable.typical, ends, covariance, empty)
+    return Frame(pixels, missing, usable, plan_for(pixels.shape, facts, options))
 
 
 def _any_of(one: Mask | None, other: Mask | None, shape: tuple[int, ...]) -> Mask | None:
-    """The pixels of either mask, which broadcasts against an image of the given shape."""
+    """Return the union of two masks, which broadcast against `shape`; None if both are None."""
     masks = [mask for mask in (one, other) if mask is not None]
     if not masks:
         return None
@@ -164,23 +164,23 @@ def _any_of(one: Mask | None, other: Mask | None, shape: tuple[int, ...]) -> Mas
 
 
 def _renewed(planes: Planes, noisy: Image, filled: Mask, pilot: Image) -> Image:
-    """The planes of the noisy image, with the pilot's values where pixels were filled in."""
+    """Return the noisy planes, with the values of the pilot where pixels were filled in."""
     return planes.product(np.where(filled, planes.back(pilot), noisy))
 
 
 def _channels(pixels: Pixels, missing: Mask | None) -> Iterator[Pixels]:
-    """Each channel, with its mean where pixels are missing."""
+    """Yield each channel, with missing pixels replaced by the mean of the others."""
     for k, channel in enumerate(pixels):
         if missing is None or not missing[k].any():
             yield channel
         else:
-            seen = channel[~missing[k]]
-            mean = seen.mean(dtype=np.float64) if seen.size else 0.0
+            valid = channel[~missing[k]]
+            mean = valid.mean(dtype=np.float64) if valid.size else 0.0
             yield np.where(missing[k], mean, channel).astype(channel.dtype)
 
 
 def _sample(pixels: Pixels, missing: Mask | None) -> Pixels:
-    """Some pixels of all channels, (channels, count)."""
+    """Return a regular sample of the pixels as (channels, count)."""
     if len(pixels) == 1:
         return pixels[:, :1, 0]
     step = -(-pixels[0].size // _SAMPLE)

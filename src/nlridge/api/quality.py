@@ -1,4 +1,4 @@
-"""How good a result is, without knowing the truth: Stein's unbiased risk estimate for the whole algorithm."""
+"""Estimated PSNR of a denoised image: Stein's unbiased risk estimate (SURE) for the whole algorithm."""
 
 import math
 from dataclasses import dataclass
@@ -15,28 +15,28 @@ from ..progress import Progress
 from .arguments import checked_image, missing_pixels
 from .denoising import Denoised, denoise, denoise_with_details
 
-_STEP = 0.05  # of the perturbation, in units of the noise: smaller ones meet the jumps of matching
-_UNSURE = (
-    0.03  # relative error of a variance that was estimated from the image (see `estimate_sigma`)
-)
+# Size of the perturbation, in units of the noise. A smaller one is dominated by changes of the matching.
+_STEP = 0.05
+# Relative error of a variance that was estimated from the image (see `estimate_sigma`).
+_VARIANCE_ERROR = 0.03
 
 
 @dataclass(frozen=True, eq=False)
 class Quality:
-    """An estimate of how good a denoised image is."""
+    """Estimated quality of a denoised image."""
 
     noisy_psnr: float
-    """PSNR of the noisy image in dB, from its noise alone; infinite if it has none."""
+    """PSNR of the noisy image in dB, computed from its noise; infinite without noise."""
     psnr: float
-    """PSNR of the denoised image in dB."""
+    """Estimated PSNR of the denoised image in dB."""
     standard_error: float
-    """Of `psnr`, in dB."""
+    """Standard error of `psnr`, in dB."""
     denoised: Denoised
-    """The image that it is about, as from `denoise_with_details`."""
+    """The denoised image and its details, as returned by `denoise_with_details`."""
 
     @property
     def gain(self) -> float:
-        """What denoising brought, in dB."""
+        """Improvement in PSNR, in dB."""
         return 0.0 if math.isinf(self.noisy_psnr) else self.psnr - self.noisy_psnr
 
 
@@ -55,30 +55,34 @@ def estimate_quality(
     workers: int | None = None,
     progress: Progress = False,
 ) -> Quality:
-    """Denoise an image and estimate how far the result is from the truth, which is not known.
+    """Denoise an image and estimate the PSNR of the result without knowing the clean image.
 
     Parameters
     ----------
     image, sigma, noise, strength, method, mask, channel_axis, data_range, workers, progress
-        As for `denoise`.
+        As in `denoise`. The image must be an array in memory, and cannot be a stack.
     peak : float, optional
-        What PSNR counts as the largest value; by default that of the type for integers, and the largest
-        value of the denoised image for floats. The gain does not depend on it.
-    probes : int
-        How often the image is denoised again, slightly perturbed. More of them make the estimate steadier.
+        Peak value in the definition of the PSNR. By default the largest value of the type for integers,
+        and the largest value of the denoised image for floats. The gain does not depend on it.
+    probes : int, default 1
+        Number of times that a slightly perturbed image is denoised again. Each probe takes as long as
+        `denoise`; more probes give a more precise estimate.
 
     Returns
     -------
     Quality
-        PSNR of the noisy and of the denoised image, the gain, the standard error, and the result itself.
+        An object with the PSNR of the noisy and of the denoised image, the gain, the standard error, and
+        the denoised image itself.
 
     Notes
     -----
-    Monte-Carlo SURE [1]_: ‖f(y) - y‖² - Σ V + 2 Σ V ∂f/∂y, where V is the variance of each pixel and the last
-    term is found from the change of f under a small random perturbation of y. It takes for granted that the
-    noise is what it is said to be: if the noise was estimated, an error of 1 % in sigma is part of the
-    standard error. That error is large where hardly any noise is left, in small or flat images: what SURE
-    cannot know is how strong the noise happens to be in this one image.
+    The mean squared error is estimated by Monte-Carlo SURE [1]_, as the mean over all pixels of
+    (f(y) - y)² - V + 2 V ∂f/∂y. Here y is the noisy image, f the denoiser and V the variance of the
+    noise; the derivative follows from the change of f under a small random perturbation of y.
+
+    The estimate relies on the noise model. If the noise was estimated, the standard error includes an
+    uncertainty of 3 % in its variance. The standard error is large where hardly any noise is left, as in
+    small or flat images, because SURE does not know the actual noise power of this one image.
 
     References
     ----------
@@ -91,9 +95,9 @@ def estimate_quality(
     >>> import nlridge
     >>> clean = np.tile(100 + 50 * np.sin(np.arange(128) / 4), (128, 1))
     >>> noisy = clean + np.random.default_rng(0).normal(0, 20, clean.shape)
-    >>> found = nlridge.estimate_quality(noisy, sigma=20, peak=255)
-    >>> truth = 10 * np.log10(255**2 / np.mean((found.denoised.image - clean)**2))
-    >>> bool(abs(found.psnr - truth) < 4 * found.standard_error)
+    >>> quality = nlridge.estimate_quality(noisy, sigma=20, peak=255)
+    >>> psnr = 10 * np.log10(255**2 / np.mean((quality.denoised.image - clean)**2))
+    >>> bool(abs(quality.psnr - psnr) < 4 * quality.standard_error)
     True
     """
     probes = checked_whole("probes", probes, 1, 1000)
@@ -105,7 +109,7 @@ def estimate_quality(
         "channel_axis": channel_axis,
         "workers": workers,
     }
-    found = denoise_with_details(
+    details = denoise_with_details(
         image,
         sigma,
         noise=noise,
@@ -114,41 +118,42 @@ def estimate_quality(
         progress=progress,
         **options,
     )
-    known = sigma is not None or noise is not None
-    return quality_of(image, found, known=known, peak=peak, probes=probes, **options)
+    noise_given = sigma is not None or noise is not None
+    return quality_of(image, details, noise_given=noise_given, peak=peak, probes=probes, **options)
 
 
 def quality_of(
     image: npt.ArrayLike,
-    found: Denoised,
+    details: Denoised,
     *,
-    known: bool,
+    noise_given: bool,
     peak: float | None = None,
     probes: int = 1,
     mask: npt.ArrayLike | None = None,
     channel_axis: int | None = None,
     **options: Any,
 ) -> Quality:
-    """`estimate_quality` for an image that has been denoised already, with the same options.
+    """Estimate the quality of an image that has already been denoised with the same options.
 
-    `known` says whether its noise was given, or found out.
+    `noise_given` tells whether its noise was given rather than estimated.
     """
     frames, masked, layout = checked_image(
         image, mask, channel_axis=channel_axis, may_be_stack=False
     )
     missing = missing_pixels(frames[0], None if masked is None else masked[0])
-    levels = levels_of(found.noise, layout)
-    result = layout.frames(found.image).astype(np.float64)[0]
-    there = np.ones(result.shape, bool) if missing is None else ~missing
-    hopeless = usable_levels(levels[0], missing, frames[0]).unknown
-    if hopeless is not None:
-        there &= ~hopeless
-    result = np.where(there, result, 0.0)
+    levels = levels_of(details.noise, layout)
+    result = layout.frames(details.image).astype(np.float64)[0]
+    valid = np.ones(result.shape, bool) if missing is None else ~missing
+    unknown = usable_levels(levels[0], missing, frames[0]).unknown
+    if unknown is not None:
+        valid &= ~unknown
+    result = np.where(valid, result, 0.0)
     with np.errstate(over="ignore"):
-        variance = np.where(there, found.noise.variance(result, levels[0]), 0.0)
+        variance = np.where(valid, details.noise.variance(result, levels[0]), 0.0)
     if not variance.any():
-        return Quality(math.inf, math.inf, 0.0, found)
-    if not 1e-140 < variance.max() < 1e140:  # its square is computed with
+        return Quality(math.inf, math.inf, 0.0, details)
+    # The variance is squared below.
+    if not 1e-140 < variance.max() < 1e140:
         raise ValueError(
             f"noise has a variance of up to {variance.max():.4g}; expected 1e-140 to 1e140"
         )
@@ -156,39 +161,39 @@ def quality_of(
     divergence = np.zeros(result.shape)
     for probe in range(probes):
         step = _STEP * spread * np.random.default_rng(probe).choice([-1.0, 1.0], size=result.shape)
-        again = denoise(
+        perturbed = denoise(
             layout.like_image((frames[0] + step)[None]),
-            noise=found.noise,
-            method=found.recipe,
+            noise=details.noise,
+            method=details.recipe,
             mask=mask,
             channel_axis=channel_axis,
             **options,
         )
-        change = np.clip(np.where(there, layout.frames(again)[0], 0.0) - result, -1e140, 1e140)
-        divergence += np.where(there, step * change, 0.0) / (_STEP**2 * probes)
+        change = np.clip(np.where(valid, layout.frames(perturbed)[0], 0.0) - result, -1e140, 1e140)
+        divergence += np.where(valid, step * change, 0.0) / (_STEP**2 * probes)
 
-    count = int(np.count_nonzero(there))
-    # The result of a model that has nothing to do with the image may be anything: its square is to be finite.
-    residual = np.clip(result - np.where(there, frames[0], 0.0), -1e140, 1e140)
+    count = int(np.count_nonzero(valid))
+    # With a noise model that does not fit the image the result may be huge: keep its square finite.
+    residual = np.clip(result - np.where(valid, frames[0], 0.0), -1e140, 1e140)
     risk = float(np.sum(residual**2 - variance + 2 * divergence)) / count
-    noise = float(np.sum(variance)) / count
+    noise_power = float(np.sum(variance)) / count
     error = math.hypot(
         math.sqrt(2 * float(np.sum(variance**2))) / count,
         2 * _error_of_sum(divergence) / count,
-        0.0 if known else _UNSURE * noise,
+        0.0 if noise_given else _VARIANCE_ERROR * noise_power,
     )
     risk = max(risk, error / 2)
-    top = _peak(frames.dtype, result[there]) if peak is None else peak
+    top = _peak(frames.dtype, result[valid]) if peak is None else peak
     return Quality(
-        noisy_psnr=20 * math.log10(top) - 10 * math.log10(noise),
+        noisy_psnr=20 * math.log10(top) - 10 * math.log10(noise_power),
         psnr=20 * math.log10(top) - 10 * math.log10(risk),
         standard_error=10 / math.log(10) * error / risk,
-        denoised=found,
+        denoised=details,
     )
 
 
 def _error_of_sum(values: npt.NDArray[np.float64]) -> float:
-    """The standard error of the sum of a noisy image, from the sums of its blocks of 16 x 16."""
+    """Estimate the standard error of the sum over an image from the sums over blocks of 16 x 16 pixels."""
     height, width = values.shape[1:]
     rows, columns = max(height // 16, 1), max(width // 16, 1)
     parts = [

@@ -1,4 +1,4 @@
-"""`denoise` for a tensor of PyTorch: by the compiled engine where possible, and by `NLRidge` elsewhere."""
+"""`denoise` for PyTorch tensors: with the compiled engine if possible, otherwise with `NLRidge`."""
 
 from typing import Any
 
@@ -29,28 +29,28 @@ def denoise_tensor(
     workers: int | None,
     progress: Progress,
 ) -> Tensor:
-    """The image denoised, as floats of its own type and on its own device.
+    """Denoise a tensor; returns floats of the same type on the same device.
 
-    A tensor on the CPU that needs no gradient is treated as an array: the compiled engine is faster.
+    A tensor on the CPU that needs no gradient is treated as an array, since the compiled engine is faster.
     """
-    wanted = image.dtype if image.is_floating_point() else torch.float32
+    dtype = image.dtype if image.is_floating_point() else torch.float32
     on_cpu = image.device.type == "cpu"
     if on_cpu and not (torch.is_grad_enabled() and image.requires_grad):
         threads, progress = checked_workers(workers), checked_progress(progress)
         axes = {"stack_axis": stack_axis, "channel_axis": channel_axis}
         frames = frames_of(on_host(image), options, mask=on_host(mask), **axes)
-        return torch.as_tensor(denoise_array(frames, threads, progress)).to(wanted)
+        return torch.as_tensor(denoise_array(frames, threads, progress)).to(dtype)
     where = "for a tensor " + ("that needs a gradient" if on_cpu else f"on {image.device}")
     if mask is not None:
         raise ValueError(f"mask is given; expected None {where}")
     expect_none(where, workers=workers, progress=progress)
-    return _denoised_frames(image, options, where, stack_axis, channel_axis).to(wanted)
+    return _denoise_frames(image, options, where, stack_axis, channel_axis).to(dtype)
 
 
-def _denoised_frames(
+def _denoise_frames(
     image: Tensor, options: Options, where: str, stack_axis: Any, channel_axis: Any
 ) -> Tensor:
-    """Each frame of a stack by itself; what is not given is estimated from a copy on the host."""
+    """Denoise each frame separately; noise and range are estimated on a copy in host memory if not given."""
     layout = layout_of(tuple(image.shape), np.dtype(np.float32), stack_axis, channel_axis)
     levels = None if options.noise is None else levels_of(options.noise, layout)
     clean = []
@@ -63,25 +63,25 @@ def _denoised_frames(
             )
         level = np.reshape(noise.level, (-1, 1, 1)) if levels is None else frame_of(levels, k)
         floats = frame if frame.is_floating_point() else frame.float()
-        if not np.any(level):  # nothing to remove
+        if not np.any(level):
             clean.append(floats)
             continue
         data_range = options.data_range or _range(on_host(frame))
         module = NLRidge(options.method, data_range=data_range)
         module.tuning = options.tuning
         clean.append(module(floats[None], torch.tensor(level))[0])
-    found: Tensor = layout.like_image(torch.stack(clean))
-    return found
+    result: Tensor = layout.like_image(torch.stack(clean))
+    return result
 
 
 def _range(pixels: Any) -> float:
-    """Of all channels, on average."""
+    """Return the root mean square of the ranges of all channels."""
     ends = np.array([typical_ends(channel) for channel in pixels])
     return max(1e-200, float(np.sqrt(np.mean(np.diff(ends) ** 2))))
 
 
 def on_host(values: Any) -> Any:
-    """A tensor as an array; NumPy has no bfloat16."""
+    """Convert a tensor to an array in host memory; bfloat16 becomes float32, as NumPy lacks it."""
     if not isinstance(values, Tensor):
         return values
     values = values.detach().cpu()

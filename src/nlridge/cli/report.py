@@ -71,7 +71,7 @@ def entry(source: Path, target: Path, cleaned: Cleaned, options: Namespace) -> E
     quality = quality_of(
         as_floats(layer.pixels[frames[0]]),
         cleaned.found[0],
-        known=known,
+        noise_given=known,
         channel_axis=layer.channel_axis,
         strength=options.strength,
         workers=options.workers,
