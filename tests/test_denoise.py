@@ -556,7 +556,7 @@ def test_a_formula_that_calls_numpy_with_a_tensor(needs_gradient):
 
     image = torch.tensor(NOISY[None, None], requires_grad=needs_gradient)
     with pytest.raises(
-        TypeError, match="called a function of NumPy with a tensor; expected operators"
+        TypeError, match="called a NumPy function with a tensor; expected operators"
     ):
         NLRidge(own_recipe(formula))(image, 10.0)
 

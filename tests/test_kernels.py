@@ -10,7 +10,7 @@ import pytest
 from nlridge.kernels import linalg
 from nlridge.kernels.compile import kernel
 from nlridge.kernels.simd import LANES
-from nlridge.progress import ticking
+from nlridge.progress import progress_reporter
 
 
 @kernel
@@ -167,7 +167,7 @@ print("ours", flush=True)
 
 
 def test_a_progress_bar_says_that_it_compiles(capsys):
-    with ticking(True, 2, "block") as tick:
+    with progress_reporter(True, 2, "block") as tick:
 
         @kernel
         def twice(x):

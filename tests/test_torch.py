@@ -435,7 +435,9 @@ def running_out(times):
 def test_out_of_memory_is_tried_again_with_half_and_the_knob_is_named():
     _, noisy = photograph((1, 30, 30))
     expected = denoised(noisy, method=running_out(0))
-    with pytest.warns(RuntimeWarning, match=r"with max_memory=\d+ \(pass max_memory to NLRidge"):
+    with pytest.warns(
+        RuntimeWarning, match=r"with max_memory=\d+ \(pass a smaller max_memory to NLRidge"
+    ):
         result = denoised(noisy, method=running_out(2))
     np.testing.assert_allclose(result, expected, atol=1e-6)
     with pytest.raises(torch.OutOfMemoryError), pytest.warns(RuntimeWarning):
@@ -467,7 +469,7 @@ def test_a_formula_that_knows_arrays_only_is_told_so():
         (torch.zeros(2, 1, 9, 9), torch.ones(9, 8), ValueError, r"sigma has shape \(9, 8\)"),
         (torch.zeros(2, 1, 9, 9), torch.tensor([1.0, -1.0]), ValueError,
          "sigma ranges from -1 to 1; expected finite numbers, most of them positive"),
-        (torch.zeros(2, 1, 9, 9), torch.tensor([1.0, torch.nan]), ValueError, "sigma is from nan"),
+        (torch.zeros(2, 1, 9, 9), torch.tensor([1.0, torch.nan]), ValueError, "sigma ranges from nan"),
         (torch.full((1, 1, 2, 9), torch.nan), 1, ValueError, "x has 18 non-finite pixels"),
     ],
 )  # fmt: skip

@@ -23,7 +23,7 @@ class Tick(Protocol):
 
 
 @contextmanager
-def ticking(progress: Progress, total: int, unit: str) -> Iterator[Tick]:
+def progress_reporter(progress: Progress, total: int, unit: str) -> Iterator[Tick]:
     """Yield a function that counts up to `total`, and show the progress as the caller asked for."""
     done = 0
 

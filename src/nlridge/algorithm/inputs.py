@@ -29,7 +29,7 @@ class PlaneNoise:
 
 @dataclass(frozen=True, eq=False)
 class PartialDenoising:
-    """Marks a pass of several rounds, whose noisy image may have lost some noise already, and may keep some."""
+    """For a round of several: its noisy image may have lost some of its noise, and its second result may keep some."""
 
     original: Image
     """The image with all of its noise."""

@@ -39,7 +39,7 @@ class Pass:
         return estimator
 
     def plane_sets(self, planes: int) -> list[PlaneSet]:
-        """The sets of planes that share one Θ: the first plane alone, the others in pairs if the family stacks planes."""
+        """The sets of planes that share one Θ: the first alone, the others in pairs if the family stacks planes."""
         step = 2 if self.family.stacks_planes else 1
         chroma = [
             PlaneSet(slice(k, min(k + step, planes)), self.settings.size_of_chroma_groups)

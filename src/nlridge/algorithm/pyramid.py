@@ -53,8 +53,8 @@ def with_coarse(
 ) -> Image:
     """The image, with its low-pass coefficients of a level replaced by those of `coarse`.
 
-    Level 1 has half the size of the image, level 2 a quarter, and so on; `coarse` has half the size. Changes are clipped
-    to `most`: a larger difference is not due to noise (but to a hot pixel, say), and must not spread.
+    Level 1 has half the size of the image, level 2 a quarter, and so on; `coarse` has half the size. Changes are
+    clipped to `most`: larger ones are not due to noise but, for example, to a hot pixel, and must not spread.
     """
     change = (coarse - coarser(image)).clip(-most, most)
     sizes = []

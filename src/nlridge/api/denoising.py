@@ -13,7 +13,7 @@ from ..arrays import is_dask, is_tensor
 from ..noise import Noise
 from ..planning.options import checked_options
 from ..planning.pixels import restored
-from ..progress import Progress, ticking
+from ..progress import Progress, progress_reporter
 from .arguments import checked_progress, checked_tile, checked_workers, expect_none
 from .in_memory import denoise_array, frames_of
 
@@ -304,7 +304,7 @@ def denoise_with_details(
     threads, progress = checked_workers(workers), checked_progress(progress)
     frames = frames_of(image, options, mask=mask, stack_axis=None, channel_axis=channel_axis)
     frame = frames[0]
-    with ticking(progress, frame.blocks(), "block") as tick:
+    with progress_reporter(progress, frame.blocks(), "block") as tick:
         images = list(frame.run(threads, tick)) or [restored(frame.plan, frame.pixels, ())]
     pilot, result = images[0], images[-1]
     if pilot is result:  # a recipe with one step

@@ -14,14 +14,14 @@ from ..engines import cpu
 from ..engines.grid import lines
 from ..noise.estimation import noise_of
 from ..noise.gaussian import GaussianNoise
-from ..planning.channels import Image, Planes, taken
+from ..planning.channels import Image, Planes, select_channels
 from ..planning.layout import Layout
 from ..planning.levels import Levels, levels_of, usable_levels
 from ..planning.options import Options
 from ..planning.pixels import restored, stabilised
 from ..planning.plan import Facts, Plan, covariance_of, float_type, plan_for
 from ..planning.ranges import typical_ends
-from ..progress import Progress, ticking
+from ..progress import Progress, progress_reporter
 from .arguments import checked_image, frame_of, missing_pixels
 
 Pixels = npt.NDArray[Any]
@@ -77,10 +77,10 @@ def denoise_array(frames: Frames, workers: int, progress: Progress) -> npt.NDArr
     """Denoise all frames; returns an array of the shape of the image."""
     if frames.layout.stack is None:
         frame = frames[0]
-        with ticking(progress, frame.blocks(), "block") as tick:
+        with progress_reporter(progress, frame.blocks(), "block") as tick:
             return frames.layout.like_image(frame.result(workers, tick)[None])
     results = np.empty(frames.pixels.shape, float_type(frames.pixels.dtype))
-    with ticking(progress, len(frames), "image") as tick:
+    with progress_reporter(progress, len(frames), "image") as tick:
         for k, result in enumerate(results):
             result[...] = frames[k].result(workers, lambda: None)
             tick()
@@ -113,7 +113,7 @@ class Frame:
         for planes in plan.planes:
             renewed = None
             if filled is not None:
-                channels_of_planes = taken(noisy, planes.channels)
+                channels_of_planes = select_channels(noisy, planes.channels)
                 renewed = partial(_renewed, planes, channels_of_planes, filled[planes.channels])
             noise = plan.plane_noise(planes, self.levels.all)
             image = planes.of(noisy)

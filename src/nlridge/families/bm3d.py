@@ -206,7 +206,10 @@ def _combine(Y: Array, theta: Array, noise: GroupNoise, P: Array, Q: Array) -> E
 def parameters_of(
     patch_transform: Transform, group_transform: Transform, threshold: float, n: int, m: int
 ) -> Array:
-    """The threshold, the matrices T (padded with zeros to a whole panel), Q and Q' (to whole vectors), and their squares."""
+    """The threshold, the matrices T, Q and Q', and their squares.
+
+    T is padded with zeros to a whole panel, Q and Q' to whole vectors.
+    """
     p = math.isqrt(n)
     rows, side = -(-p // 8) * 8, -(-m // LANES) * LANES
     T, Q, inverse = np.zeros((rows, rows)), np.zeros((m, side)), np.zeros((m, side))

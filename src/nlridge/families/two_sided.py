@@ -106,7 +106,7 @@ def refine(Y: Array, X: Array, noise: GroupNoise, penalty: float) -> Estimate:
 
 @kernel
 def two_sided_kernel(Y, X, denoised, weights, n, m, variance, parameters):
-    """Step 2 for patches that are first multiplied by u_j, which makes the noise uniform; D = κ n σ² takes the place of κ.
+    """Step 2, for patches that are first multiplied by u_j, which makes the noise uniform. D = κ n σ² replaces κ.
 
     In memory, all matrices of patches are transposed. With G = A⁻¹X̃, |R_j|² = x̃_j'g_j - D |g_j|² + u_j²/U.
     """

@@ -1,4 +1,4 @@
-"""The variance of the noise as kernels receive it: one number for all pixels, or one for each, laid out as the group."""
+"""The variance of the noise in kernels: one number for all pixels, or one for each, laid out as the group."""
 
 import numpy as np
 

@@ -24,7 +24,7 @@ from ..planning.layout import Layout
 from ..planning.options import Options
 from ..planning.pixels import restored, stabilised
 from ..planning.plan import Plan
-from ..progress import Progress, Tick, ticking
+from ..progress import Progress, Tick, progress_reporter
 from .bands import bands_of, in_turn, one_behind
 from .disk import NewArray, made, remove_partial_chunks, with_levels
 from .frames import Frame, Planned, frames_of, planned, sampled
@@ -66,7 +66,10 @@ def run(
         result = folder / "result"
         bands = _bands(first.plan, wanted.tile)
         total = len(frames) * bands
-        with ticking(progress, total, "band") as heard, _explained(out, heard, total) as tick:
+        with (
+            progress_reporter(progress, total, "band") as heard,
+            _explained(out, heard, total) as tick,
+        ):
             target = made(result, out.suffix.lower(), wanted)
             for k, frame in enumerate(frames):
                 here = first if k == 0 else planned(frame, layout, options)

@@ -17,8 +17,8 @@ _PATCH = 7  # side of a patch
 _EDGES = 4 * _PATCH * (_PATCH - 1)  # mean energy of differences in a patch of noise of variance 1
 _LEAST = 3  # how many of the smallest eigenvalues are averaged
 _WIDE = 1.6  # patches of up to this multiple of the mean energy are taken to be pure noise
-# If only patches below a threshold of energy (as a multiple of the mean energy of pure noise) are selected, the smallest
-# eigenvalues shrink by a factor, found by simulation, which tests/test_noise.py repeats.
+# If only patches below a threshold of energy are selected, the smallest eigenvalues shrink. Thresholds, as multiples of
+# the mean energy of pure noise, and the factors for them, by a simulation that tests/test_noise.py repeats.
 _ENERGIES = (0.98, 1.10, 1.24, 1.41, 1.63, 1.91, 2.6)
 _SHRINKAGE = (0.74, 0.82, 0.89, 0.95, 0.985, 0.995, 1.0)
 # Corrects for the texture that remains in the smallest eigenvalues; measured on the odd-numbered images of BSD68.
@@ -78,8 +78,8 @@ def _usable_pixels(
         return np.zeros(pixels.shape), np.zeros(pixels.shape, bool)
     levels, counts = np.unique(pixels[~excluded], return_counts=True)
     for extreme, next_to_it in ((0, 1), (-1, -2)):
-        # If values were clipped, many pixels have the extreme value. That also holds for counts of few photons, of which
-        # many are 0, but then many are 1 as well.
+        # If values were clipped, many pixels have the extreme value, and few the value next to it. Of counts of few
+        # photons, many are 0 as well, but also many are 1.
         enough = len(levels) > 2 and counts[extreme] > 0.001 * pixels.size
         if enough and counts[extreme] > 10 * counts[next_to_it]:
             excluded |= pixels == levels[extreme]
@@ -106,7 +106,7 @@ def _in_units(channels: list[_Channel]) -> tuple[list[_Channel], float]:
 def _normalised(
     pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.float32], float, float]:
-    """The pixels with a mean of 0 and a standard deviation of 1, where float32 is most accurate; their mean and scale."""
+    """The pixels scaled to a mean of 0 and a standard deviation of 1, and their original mean and deviation."""
     mean, scale = float(np.mean(pixels[~missing])), float(np.std(pixels[~missing]))
     values = np.where(missing, 0, (pixels - mean) / (scale or 1.0)).astype(np.float32)
     return values, mean, scale
@@ -172,7 +172,8 @@ def _smallest_variance(
     while True:
         added = corners[count:stop]
         patches = windows[added // width, added % width].reshape(-1, n)
-        # Means of patches are subtracted (and the eigenvalue of 0 skipped), since patches may have been selected by them.
+        # The means of patches are subtracted, since patches may have been selected by them. This makes one eigenvalue
+        # 0, which is skipped.
         patches = patches - patches.mean(axis=1, keepdims=True)
         squares += patches.T @ patches
         total += patches.sum(axis=0, dtype=np.float64)
@@ -203,8 +204,8 @@ def _growing_noise(channels: list[_Channel], doubt: bool) -> PoissonGaussianNois
     if slope <= 0:
         return None
     if doubt:
-        # Channels with Gaussian noise that differ in brightness and in noise lie on a line as well: the noise of at least
-        # one channel has to rise by itself, and all channels have to follow the line.
+        # Channels with Gaussian noise that differ in brightness and in noise lie on a line as well: the noise of at
+        # least one channel has to rise by itself, and all channels have to follow the line.
         if not any(_rises(np.array(steps)) for _, steps in measured if len(steps) >= 4):
             return None
         for _, channel_steps in measured:
@@ -268,7 +269,7 @@ def _variances(
     for k in range(_STEPS):
         here = np.flatnonzero(step == k)
         if len(here) >= 2000:
-            # A large share, since most patches of one brightness are pure noise, and few patches are not representative.
+            # A large share: most patches of one brightness are pure noise, and few of them are not representative.
             variance = _smallest_variance(values, corners[here], energies[here], share=0.5)
             variance *= _TEXTURE**2
             middle = float(brightness[here].mean())

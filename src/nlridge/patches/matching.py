@@ -36,7 +36,10 @@ _distances_1 = distance_tile(1)
 
 @part
 def _compare(heads, wholes, o, image, here, there, image_row, rows, head, tail, lanes):
-    """Write to heads[o + d] and wholes[o + d] the distances of the strip at `here` from that at `there + d`, d < lanes."""
+    """Compare the strip at `here` with those at `there + d`, d < lanes.
+
+    Writes the distances of their heads to heads[o + d], and those of whole strips to wholes[o + d].
+    """
     d = 0
     while d < lanes:
         if lanes - d >= _MANY * LANES:

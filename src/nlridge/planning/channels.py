@@ -29,7 +29,7 @@ class Planes(NamedTuple):
 
     def of(self, image: Image) -> Image:
         """The planes of an image that has all channels."""
-        return self.product(taken(image, self.channels))
+        return self.product(select_channels(image, self.channels))
 
     def product(self, channels: Image) -> Image:
         """The planes of an image that has only the channels of this set."""
@@ -45,13 +45,13 @@ class Planes(NamedTuple):
         Returns a number if it is the same everywhere, and one plane if it is the same in all planes.
         """
         if len(variances) > 1:  # the noise of the channels is independent, so that variances add up
-            variances = _product(self.matrix**2, taken(variances, self.channels))
+            variances = _product(self.matrix**2, select_channels(variances, self.channels))
         if variances.shape[1:] == (1, 1) and np.ptp(variances) <= 1e-5 * variances.max():
             return float(variances[0, 0, 0])
         return variances
 
 
-def taken(image: Image, channels: list[int]) -> Image:
+def select_channels(image: Image, channels: list[int]) -> Image:
     """Some channels of an image, as a view if they are adjacent."""
     first, last = channels[0], channels[-1]
     return image[first : last + 1] if last - first + 1 == len(channels) else image[channels]

@@ -48,8 +48,8 @@ class Layout(NamedTuple):
     def spread(self, name: str, array: npt.NDArray[Any], instead: str = "") -> npt.NDArray[Any]:
         """`frames` of an array that has the shape of the image, or lacks the axis of the stack, of channels, or both.
 
-        An axis that the array lacks has a length of 1. `name` and `instead` appear in the error message: the name of the
-        array, and what may be given instead of an array.
+        An axis that the array lacks has a length of 1. `name` and `instead` appear in the error message: the name of
+        the array, and what may be given instead of an array.
         """
         lacking = [[], [self.channel], [self.stack], [self.stack, self.channel]]
         expected = []

@@ -20,13 +20,13 @@ _OUTLYING = 5.0
 # unless at least this share of the pixels around it stand out as well.
 _FEW = 0.4
 # A pixel is unknown if its level is so large that its value carries no information. The range of the pixels, noise
-# included, is hardly ever less than a quarter of a true level. So a level of more than _BEYOND times the range means that
-# nothing is known of the pixel, if others are known much better.
+# included, is hardly ever less than a quarter of a true level. So a level of more than _BEYOND times the range means
+# that nothing is known of the pixel, if others are known much better.
 _BEYOND = 4.0
 # This share of the pixels, those with the least noise, is never unknown by the range alone.
 _BELIEVED = 0.25
-# Beyond this multiple of the typical level, a pixel is unknown in any case: its weight would be less than 1e-8 of that of
-# a typical pixel, which float32 cannot resolve.
+# Beyond this multiple of the typical level, a pixel is unknown in any case: its weight would be less than 1e-8 of that
+# of a typical pixel, which float32 cannot resolve.
 UNKNOWN = 1e4
 
 

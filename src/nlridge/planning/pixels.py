@@ -67,7 +67,7 @@ def restored(
                 with np.errstate(over="ignore"):
                     values = np.divide(stable[rows], plan.scales[channel], dtype=np.float64)
                 values = plan.noise.restore(values)
-                # A result may be slightly larger than the largest pixel, and would overflow near the limit of the dtype.
+                # A result may be slightly larger than the largest pixel, and would overflow near the dtype's limit.
                 values = np.clip(values, -largest, largest)
                 if missing is not None:
                     values = np.where(missing[channel, rows], pixels[channel, rows], values)
