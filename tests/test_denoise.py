@@ -149,7 +149,7 @@ def test_bad_sigma(sigma, error, message):
     ("arguments", "error", "message"),
     [
         ({"method": "bm4d"}, ValueError, "method is 'bm4d'; expected one of 'fast', 'standard', 'best', 'nl-ridge', 'nl-bayes', 'bm3d', or a Recipe"),
-        ({"method": 3}, TypeError, "method is 3; expected the name of a recipe, or a Recipe"),
+        ({"method": 3}, TypeError, "method is 3; expected the name of a method, or a Recipe"),
         ({"data_range": 0}, ValueError, "data_range is 0; expected a positive number"),
         ({"strength": -1}, ValueError, "strength is -1; expected a positive number"),
         ({"strength": 10**400}, ValueError, r"strength is 10{75} \.\.\.; expected a positive number between"),
