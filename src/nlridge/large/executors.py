@@ -1,30 +1,30 @@
-"""Who does the work: the threads of this process, or the workers of a cluster."""
+"""Where bands are computed: in threads of this process, or on a Dask cluster."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeAlias
 
 Work: TypeAlias = Callable[[list[int], int], Iterator[int]]
-"""Does some bands that follow each other with a number of threads, and gives the number of each when it is done."""
+"""Computes consecutive bands with a number of threads, and yields the number of each one when it is done."""
 
 
-class Workforce(Protocol):
-    """Those who do the work."""
+class Executor(Protocol):
+    """Something that computes bands."""
 
-    def carry_out(self, work: Work, numbers: list[int], tick: Callable[[], None]) -> None:
-        """Have bands done, and say of each when it is."""
+    def run_bands(self, work: Work, numbers: list[int], tick: Callable[[], None]) -> None:
+        """Compute the bands with these numbers; `tick` is called after each one."""
 
-    def ask(self, question: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """What each process that works answers."""
+    def ask_workers(self, question: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+        """Call a function in every worker process; returns the answer of each one."""
 
 
-class Here:
+class LocalThreads:
     """The threads of this process."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
 
-    def carry_out(self, work: Work, numbers: list[int], tick: Callable[[], None]) -> None:
-        """Bands that follow each other are done in one go."""
+    def run_bands(self, work: Work, numbers: list[int], tick: Callable[[], None]) -> None:
+        """Compute each run of consecutive bands in one go, so that no block is computed twice."""
         while numbers:
             count = 1
             while count < len(numbers) and numbers[count] == numbers[0] + count:
@@ -33,26 +33,26 @@ class Here:
                 tick()
             numbers = numbers[count:]
 
-    def ask(self, question: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """This process needs no telling."""
+    def ask_workers(self, question: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+        """Return nothing: there are no other processes."""
         return {}
 
 
 class Cluster:
-    """The workers of a Dask cluster, each band with one thread.
+    """The workers of a Dask cluster.
 
-    A worker has as many threads as it does bands at a time, so that there are never more than it was given.
-    What a worker was doing when it was lost is done by another.
+    Each band is a task of one thread, since a worker already runs one task per thread that it was given.  If a
+    worker is lost, its bands are computed by another.
     """
 
     def __init__(self, client: Any) -> None:
         self.client = client
 
-    def carry_out(self, work: Work, numbers: list[int], tick: Callable[[], None]) -> None:
-        """Bands are tasks."""
+    def run_bands(self, work: Work, numbers: list[int], tick: Callable[[], None]) -> None:
+        """Submit one task per band."""
         from distributed import as_completed
 
-        futures = self.client.map(_done, [work] * len(numbers), numbers, pure=False)
+        futures = self.client.map(_run_band, [work] * len(numbers), numbers, pure=False)
         try:
             for future in as_completed(futures):
                 future.result()
@@ -60,12 +60,12 @@ class Cluster:
         finally:
             self.client.cancel(futures)
 
-    def ask(self, question: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """By the addresses of the workers."""
-        found: dict[str, Any] = self.client.run(question, *arguments)
-        return found
+    def ask_workers(self, question: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+        """Return the answers by the addresses of the workers."""
+        answers: dict[str, Any] = self.client.run(question, *arguments)
+        return answers
 
 
-def _done(work: Work, number: int) -> None:
+def _run_band(work: Work, number: int) -> None:
     for _ in work([number], 1):
         pass
