@@ -12,7 +12,7 @@ import zarr
 
 import nlridge
 from nlridge.cli.tiled import clean_tiled
-from nlridge.large.disk import opened
+from nlridge.large.disk import open_array
 
 _METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup")
 _VALUES = (
@@ -73,7 +73,7 @@ def _clean(source: Path, out: Path, sigma: float | None, axes: str) -> Any:
         source, out, overwrite=False, axes=axes, sigma=sigma, scheduler=None, progress=False, **given
     )  # fmt: skip
     store = zarr.open(out, mode="r")
-    return store if isinstance(store, zarr.Array) else store[opened(out).levels[0]]
+    return store if isinstance(store, zarr.Array) else store[open_array(out).levels[0]]
 
 
 def _build(rng: np.random.Generator, path: Path) -> Any:

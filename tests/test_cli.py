@@ -45,7 +45,7 @@ def test_demo_with_an_image_of_ones_own(tmp_path, capsys, mode):
     sigma = "2000" if mode == "I;16" else "20"
     assert main(["demo", str(file), "--sigma", sigma, "--output", str(picture)]) == 0
     said = capsys.readouterr().out
-    assert f"cleaned {file.name}, 60 x 40 pixels\n" in said
+    assert f"denoised {file.name}, 60 x 40 pixels\n" in said
     assert f"Gaussian noise with a standard deviation of {sigma} (given)" in said
     assert "PSNR" not in said  # the truth is not known
     with Image.open(picture) as image:
@@ -59,11 +59,11 @@ def test_demo_with_an_image_of_ones_own(tmp_path, capsys, mode):
         (["nothing.png", "--sigma", "20"], "No such file or directory: 'nothing.png'"),
         (
             ["README.md", "--sigma", "20"],
-            "files that end in .md are not known; expected one of .bmp",
+            "the suffix of the file is .md; expected one of .bmp",
         ),
         (["--sigma", "-3"], "sigma is -3.0; expected a positive number"),
         (["--output", "no/such/folder/x.png"], "No such file or directory"),
-        (["--output", "x.gif"], "files that end in .gif are not known"),
+        (["--output", "x.gif"], "the suffix of the file is .gif; expected one of .bmp"),
     ],
 )
 def test_one_sentence_for_each_failure(capsys, arguments, sentence):
@@ -91,7 +91,7 @@ def test_version_and_help_start_without_the_kernels():
     for words, expected in (
         ([], "nlridge denoise photo.jpg"),
         (["denoise"], "--skip-existing"),
-        (["demo"], "side-by-side picture"),
+        (["demo"], "side-by-side image"),
     ):
         shown = run(["-X", "importtime", "-m", "nlridge", *words, "--help"])
         assert expected in shown.stdout

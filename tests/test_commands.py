@@ -71,7 +71,7 @@ def test_folders_and_patterns(tmp_path, capsys):
     assert run(tmp_path / "in") == 0
     capsys.readouterr()
     assert run(tmp_path / "in", "--skip-existing") == 0
-    assert capsys.readouterr().out.count("is done already") == 2
+    assert capsys.readouterr().out.count("already done") == 2
 
 
 def test_nothing_is_overwritten_unless_asked(tmp_path, capsys):
@@ -79,7 +79,10 @@ def test_nothing_is_overwritten_unless_asked(tmp_path, capsys):
     before = (tmp_path / "a.png").read_bytes()
     (tmp_path / "a_denoised.png").write_text("precious")
     assert run(tmp_path / "a.png") == 1
-    assert "a_denoised.png exists; use --overwrite or --skip-existing" in capsys.readouterr().err
+    assert (
+        "a_denoised.png, which exists; expected a new name, --overwrite or --skip-existing"
+        in capsys.readouterr().err
+    )
     assert run(tmp_path / "a.png", "-o", tmp_path / "a.png") == 1
     assert run(tmp_path / "a.png", "--skip-existing") == 0
     assert (tmp_path / "a_denoised.png").read_text() == "precious"
@@ -93,7 +96,7 @@ def test_two_inputs_never_share_an_output(tmp_path, capsys):
     save(tmp_path / "x" / "a.png", 0)
     save(tmp_path / "y" / "a.png", 1)
     assert run(tmp_path / "x" / "a.png", tmp_path / "y" / "a.png", "-o", tmp_path / "out") == 1
-    assert "would both be written to" in capsys.readouterr().err
+    assert "a.png; expected different names" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -114,7 +117,7 @@ def test_no_input_is_overwritten_before_it_is_read(tmp_path, capsys):
     save(tmp_path / "a_denoised.png", 1)
     before = (tmp_path / "a_denoised.png").read_bytes()
     assert run(tmp_path / "a.png", tmp_path / "a_denoised.png", "--overwrite") == 1
-    assert "which is an input as well" in capsys.readouterr().err
+    assert "which is also an input; expected another name" in capsys.readouterr().err
     assert (tmp_path / "a_denoised.png").read_bytes() == before
 
 
@@ -133,7 +136,7 @@ def test_the_demo_does_not_overwrite_its_input(tmp_path, capsys):
     save(tmp_path / "a.png")
     before = (tmp_path / "a.png").read_bytes()
     assert main(["demo", str(tmp_path / "a.png"), "--output", str(tmp_path / "a.png")]) == 1
-    assert "which is the image itself" in capsys.readouterr().err
+    assert "which is the input; expected another name" in capsys.readouterr().err
     assert (tmp_path / "a.png").read_bytes() == before
 
 
@@ -198,8 +201,8 @@ def test_a_terminal_shows_one_bar_with_the_time_left(tmp_path):
         (["*.nothing"], "*.nothing: no such file"),
         (["a.png", "b.png", "-o", "one.png"], "output is one.png; expected a folder for 2 inputs"),
         (["a.png", "-o", "one.png", "--format", "tif"], "expected them to agree"),
-        (["empty/"], "no image files in empty/; expected files that end in .bmp"),
-        ([""], "an input has no name; expected a file, a folder or a pattern"),
+        (["empty/"], "input is empty/, without any image files; expected files that end in .bmp"),
+        ([""], "input is an empty name; expected a file, a folder or a pattern"),
         (["a.png", "-o", "x.gif"], "output is x.gif; expected one of .bmp"),
         (["a.png", "b.png", "-o", "a.png/deeper"], "but a.png is a file; expected a folder"),
         (["a.png", "--sigma", "-1"], "sigma is -1.0; expected a positive number"),
@@ -208,7 +211,7 @@ def test_a_terminal_shows_one_bar_with_the_time_left(tmp_path):
         (["a.png", "--sigma", "1,2"], "sigma has 2 numbers; expected one"),
         (
             ["a.png", "--channel-axis", "7"],
-            "channel-axis is 7; expected one of 3 axes that is free",
+            "channel-axis is 7; expected one of 3 axes that is not used yet",
         ),
     ],
 )
@@ -294,7 +297,7 @@ def test_noise_command(tmp_path, capsys):
     said = capsys.readouterr()
     assert f"{tmp_path / 'a.png'}: Gaussian noise with a standard deviation of " in said.out
     assert f"{tmp_path / 'b.tif'} (frame 2 of 3): Gaussian noise" in said.out
-    assert "c.png: the file is no image that is known" in said.err
+    assert "c.png: the content of the file is not an image in a supported format" in said.err
     assert main(["noise", str(tmp_path / "b.tif"), "--json"]) == 0
     line = json.loads(capsys.readouterr().out)
     assert line["noise"]["sigma"] == pytest.approx(50, rel=0.1)
@@ -339,16 +342,20 @@ def test_compare_odd_arrays(tmp_path, capsys):
     assert line["largest"] == 3
     assert line["ssim"] is None
     assert main(["compare", str(tmp_path / "nan.npy"), str(tmp_path / "b.npy")]) == 1
-    assert "no pixel in common that is a number" in capsys.readouterr().err
+    assert "no pixels that are finite in both; expected at least one" in capsys.readouterr().err
 
 
 def test_axes():
     assert axes_of(None, None) is None
     assert axes_of(-1, None) == "YXC"
     assert axes_of(1, 0) == "TCYX"
-    with pytest.raises(ValueError, match="channel-axis is 3; expected one of 3 axes that is free"):
+    with pytest.raises(
+        ValueError, match="channel-axis is 3; expected one of 3 axes that is not used yet"
+    ):
         axes_of(3, None)
-    with pytest.raises(ValueError, match="stack-axis is 0; expected one of 4 axes that is free"):
+    with pytest.raises(
+        ValueError, match="stack-axis is 0; expected one of 4 axes that is not used yet"
+    ):
         axes_of(0, 0)
 
 

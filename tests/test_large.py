@@ -21,9 +21,9 @@ from nlridge.algorithm.passes import Pass
 from nlridge.cli import main
 from nlridge.engines import cpu
 from nlridge.large import limits, resume
-from nlridge.large.frames import Frame, _looked_through, sampled
-from nlridge.large.lazy import Lazy
-from nlridge.large.workers import Cluster
+from nlridge.large.executors import Cluster
+from nlridge.large.frames import Frame, _scan, sample_of
+from nlridge.large.lazy import LazyImage
 
 zarr = pytest.importorskip("zarr")
 
@@ -96,14 +96,16 @@ def test_any_rows_of_a_step():
 
 def test_arithmetic_of_images_that_are_not_in_memory():
     a, b = noisy(10, 5, 2), noisy(10, 5, 2, seed=1)
-    x, y = (Lazy(image.shape, lambda top, bottom, i=image: i[:, top:bottom]) for image in (a, b))
+    x, y = (
+        LazyImage(image.shape, lambda top, bottom, i=image: i[:, top:bottom]) for image in (a, b)
+    )
     assert np.array_equal((x + 0.25 * (y - x))[:, 2:7], (a + 0.25 * (b - a))[:, 2:7])
     assert np.array_equal(x[:1][:, 3:5], a[:1, 3:5])
 
 
 def test_the_noise_of_a_sample_is_near_that_of_the_whole():
     image = np.random.default_rng(0).normal(100, 20, (2100, 2100)).astype(np.float32)
-    pixels, missing = sampled(Frame(image, "YX"))
+    pixels, missing = sample_of(Frame(image, "YX"))
     assert pixels.shape == (1, 2072, 2072)
     assert np.count_nonzero(~missing) == 16 * 512**2
     sigma = nlridge.estimate_sigma(pixels[0], mask=missing[0])
@@ -217,9 +219,9 @@ def test_tensors_are_in_memory(tmp_path):
 def test_pixels_that_are_not_there(sigma, tmp_path):
     image = noisy(40, 50)
     image[3, 4] = np.nan
-    with pytest.raises(ValueError, match="image has pixels that are NaN or infinite; expected"):
+    with pytest.raises(ValueError, match="image has NaN or infinite pixels; expected"):
         nlridge.denoise(image, sigma, out=tmp_path / "a.npy")
-    with pytest.raises(ValueError, match="image is a masked array; expected all pixels"):
+    with pytest.raises(ValueError, match="image is a masked array; expected no missing pixels"):
         nlridge.denoise(np.ma.masked_invalid(image), sigma, out=tmp_path / "a.npy")
     assert not list(tmp_path.iterdir())
 
@@ -235,7 +237,7 @@ def test_no_more_than_a_part_is_in_memory(tmp_path):
             return np.ones((rows, columns), np.float32)
 
     tracemalloc.start()
-    means, sample, _ = _looked_through(Frame(Made(), "YX"), with_means=True)
+    means, sample, _ = _scan(Frame(Made(), "YX"), with_means=True)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (means[0].size, sample.shape) == (1024 * 128, (1, 2**20))
@@ -341,7 +343,7 @@ def test_arrays_of_a_pyramid_are_laid_out_as_before(version, tmp_path):
 def test_levels_that_cannot_be_made_again(tmp_path, capsys):
     _pyramid(tmp_path / "in.zarr", 3, (1, 200, 200), (1, 130, 130))
     assert main(["denoise", str(tmp_path / "in.zarr"), "--tile", "64"]) == 1
-    assert "expected whole factors" in capsys.readouterr().err
+    assert "expected integer factors" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["in.zarr"]
 
 
@@ -355,11 +357,11 @@ def test_levels_that_cannot_be_made_again(tmp_path, capsys):
         ({"multiscales": 7}, "multiscales that name no arrays; expected"),
         ({"ome": ["multiscales"]}, "a group without multiscales; expected an array"),
         ({"ome": None}, "a group without multiscales; expected an array"),
-        ({"multiscales": [{"datasets": [{"path": "7"}]}]}, "has no array 7, which its multiscales name"),
-        ({"multiscales": [{"datasets": [{"path": "../in"}]}]}, "in.zarr is not a Zarr array or group that can be read"),
+        ({"multiscales": [{"datasets": [{"path": "7"}]}]}, "has no array 7; expected one, since its multiscales name it"),
+        ({"multiscales": [{"datasets": [{"path": "../in"}]}]}, "in.zarr is not a readable Zarr array or group"),
         ({"multiscales": [{"datasets": [{"path": "0"}], "axes": 5}]}, "has axes 5; expected a list of names"),
         ({"multiscales": [{"datasets": [{"path": "0"}], "axes": [{"name": 1}]}]}, "expected a list of names"),
-        ({"multiscales": [{"datasets": [{"path": "0"}], "axes": ["y", "y"]}]}, "its axes are YY; expected an image"),
+        ({"multiscales": [{"datasets": [{"path": "0"}], "axes": ["y", "y"]}]}, "its axes are YY; expected an image with Y and X, each axis once"),
         ({"multiscales": [{"datasets": [{"path": "0"}]}]}, "it has 2 dimensions, (70, 60); expected 5"),
     ],
 )  # fmt: skip
@@ -424,7 +426,7 @@ def test_stores_that_claim_more_than_they_hold(tmp_path, monkeypatch):
             raise AssertionError("something was read")
 
     with pytest.raises(
-        OSError, match=r"800,000 GB are needed to work on the image, and .* are free"
+        OSError, match=r"800,000 GB are needed to process the image, but .* are free"
     ):
         nlridge.denoise(Claims(), **given)  # fmt: skip
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.zarr", "b.zarr"]
@@ -435,7 +437,7 @@ def test_a_result_may_be_empty(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "_MAY_BE_EMPTY", 100)
     result = nlridge.denoise(np.zeros((90, 80), np.float32), **GIVEN, out=tmp_path / "out.zarr", tile=64)  # fmt: skip
     assert not result[:].any()
-    monkeypatch.setattr(limits, "_PIXELS_A_BYTE", 1e-9)
+    monkeypatch.setattr(limits, "_PIXELS_PER_BYTE", 1e-9)
     with pytest.raises(ValueError, match="bytes are stored; expected at least one byte"):
         nlridge.denoise(result, **GIVEN, out=tmp_path / "again.zarr", tile=64)
 
@@ -698,9 +700,9 @@ def test_an_image_that_has_changed_in_one_row_is_done_again(dtype, tmp_path, mon
     """Its identity is that of all pixels, not of the sample that the noise is estimated from."""
     from nlridge.large import frames
 
-    monkeypatch.setattr(frames, "_SAMPLED", 16)
+    monkeypatch.setattr(frames, "_SAMPLE_SIDE", 16)
     image, out = noisy(157, 140).astype(dtype), tmp_path / "out.npy"
-    assert not any(30 in rows for rows in frames._places(157))
+    assert not any(30 in rows for rows in frames._sample_ranges(157))
     given = {**GIVEN, "method": "fast", "tile": 64}
     with pytest.raises(Stopped):
         nlridge.denoise(image, **given, out=out, progress=stops_at(6))
@@ -822,7 +824,7 @@ def test_dask_arrays_of_floats_are_computed_later():
     )
     later = nlridge.denoise(chunks, method="fast", tile=64, **GIVEN)
     assert not computed
-    with pytest.raises(ValueError, match="image has pixels that are NaN or infinite"):
+    with pytest.raises(ValueError, match="image has NaN or infinite pixels"):
         later.compute(scheduler="synchronous")
 
 
@@ -945,7 +947,7 @@ def test_workers_that_do_not_find_the_image(client, tmp_path, monkeypatch):
     image = noisy(70, 80)
     zarr.create_array("in.zarr", data=image, chunks=(64, 64))
     given = {**GIVEN, "method": "fast", "out": "out.zarr", "tile": 64, "client": client}
-    with pytest.raises(ValueError, match=r"worker .* does not find the image"):
+    with pytest.raises(ValueError, match=r"worker .* cannot read the image"):
         nlridge.denoise(zarr.open_array("in.zarr", mode="r"), **given)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "in.zarr"]
     out = nlridge.denoise(zarr.open_array(tmp_path / "in.zarr", mode="r"), **given)
@@ -969,7 +971,7 @@ def test_the_command_line_on_a_cluster(client, tmp_path, capsys):
 
 def test_what_goes_wrong_on_a_cluster_is_said(client):
     with pytest.raises(ZeroDivisionError):
-        Cluster(client).carry_out(_fail, [0, 1], lambda: None)
+        Cluster(client).run_bands(_fail, [0, 1], lambda: None)
 
 
 def _fail(numbers, workers):

@@ -1,4 +1,4 @@
-"""Many files: which, where to, and each of them cleaned by itself."""
+"""Batches of files: which files to read, where to write the results, and the denoising of each file."""
 
 import glob
 import os
@@ -15,60 +15,65 @@ from ..api.conversion import to_dtype
 from ..api.denoising import Denoised, denoise_with_details
 from ..api.estimating import estimate_noise
 from ..files import Layer, Picture, format_of, read, suffixes, write
+from ..files.atomic import expect_new
 
 MARK = "_denoised"
-_SAME = {".jpeg": ".jpg", ".tiff": ".tif", ".fit": ".fits", ".fts": ".fits"}
-_FOREIGN = (".gif", ".heic", ".avif", ".jp2", ".jxl", ".exr", ".hdr", ".dng", ".raw", ".psd", ".pdf")  # fmt: skip
+"""What the names of results end in, unless an output is given."""
+INSTEAD_OF_EXISTING = ", --overwrite or --skip-existing"
+"""What to suggest if an output exists; see `expect_new`."""
+_SYNONYMS = {".jpeg": ".jpg", ".tiff": ".tif", ".fit": ".fits", ".fts": ".fits"}
+_UNSUPPORTED = (".gif", ".heic", ".avif", ".jp2", ".jxl", ".exr", ".hdr", ".dng", ".raw", ".psd", ".pdf")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file to be read, and the folder that it was found in, if it was."""
+    """An input file, and the folder in which it was found, if it was not named itself."""
 
     path: Path
     folder: Path | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Cleaned:
-    """What was done with a file."""
+class DenoisedFile:
+    """The result of denoising a file."""
 
     before: Picture
     after: Picture
-    found: list[Denoised]
-    """Of each frame, without its images but for the first."""
+    frames: list[Denoised]
+    """The details of each frame; only the first one has its images."""
     notes: list[str]
-    """What could not be kept."""
+    """What could not be preserved."""
     seconds: float
 
 
 def sources(inputs: Sequence[str], recursive: bool, output: str | None = None) -> list[Source]:
-    """The files that are named: by themselves, by patterns, or by their folders.
+    """Return the input files, which are given by name, by a pattern, or by their folder.
 
-    What is found in a folder or by a pattern is not taken if it is a result: marked as one, or in the
-    folder of the output.
+    Files found in a folder or by a pattern are skipped if they are results: marked as such, or in the output folder.
     """
     found: dict[Path, Source] = {}
-    results = None if output is None else Path(output).resolve()
+    output_path = None if output is None else Path(output).resolve()
 
     def is_result(file: Path) -> bool:
-        inside = results is not None and results.is_dir() and results in file.resolve().parents
-        return inside or _stem(file)[0].endswith(MARK)
+        in_output = (
+            output_path is not None
+            and output_path.is_dir()
+            and output_path in file.resolve().parents
+        )
+        return in_output or _stem(file)[0].endswith(MARK)
 
     def add_folder(folder: Path) -> None:
-        inside = (
-            results is not None and results == folder.resolve()
-        )  # in place: nothing is a result
+        in_place = output_path is not None and output_path == folder.resolve()
         for file in sorted(folder.rglob("*") if recursive else folder.glob("*")):
             hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-            known = file.suffix.lower() in suffixes() and file.is_file()
-            if known and not hidden and (inside or not is_result(file)):
+            is_image = file.suffix.lower() in suffixes() and file.is_file()
+            if is_image and not hidden and (in_place or not is_result(file)):
                 found.setdefault(file, Source(file, folder))
 
     for name in inputs:
         path = Path(name)
         if not name:
-            raise ValueError("an input has no name; expected a file, a folder or a pattern")
+            raise ValueError("input is an empty name; expected a file, a folder or a pattern")
         if path.is_dir() and not is_zarr_name(path):
             add_folder(path)
         elif not path.exists() and glob.has_magic(name):
@@ -82,52 +87,62 @@ def sources(inputs: Sequence[str], recursive: bool, output: str | None = None) -
             found.setdefault(path, Source(path))
     if not found:
         raise ValueError(
-            f"no image files in {', '.join(inputs)}; expected files that end in {', '.join(suffixes())}"
+            f"input is {', '.join(inputs)}, without any image files; expected files that end in {', '.join(suffixes())}"
         )
     return list(found.values())
 
 
 def is_zarr_name(path: Path) -> bool:
-    """Whether something is Zarr by its name: a folder, but one image."""
+    """Return whether a path names a Zarr array: a folder that holds one image."""
     return path.suffix.lower() == ".zarr"
 
 
-def refuse_to_destroy(given: Sequence[Source], places: Sequence[Path], report: str | None) -> None:
-    """No result may be written to a file that is yet to be read, nor two to the same, nor the report to either."""
+def expect_no_collisions(
+    given: Sequence[Source], outputs: Sequence[Path], report: str | None
+) -> None:
+    """Check that no result replaces another input or another result, and that the report replaces neither."""
     inputs = {source.path.resolve() for source in given}
     taken: dict[Path, Path] = {}
-    for source, place in zip(given, places, strict=True):
-        where = place.resolve()
-        if where in inputs and where != source.path.resolve():
+    for source, output in zip(given, outputs, strict=True):
+        path = output.resolve()
+        if path in inputs and path != source.path.resolve():
             raise ValueError(
-                f"{source.path} would be written to {place}, which is an input as well"
+                f"output of {source.path} is {output}, which is also an input; expected another name"
             )
-        if where in taken:
-            raise ValueError(f"{taken[where]} and {source.path} would both be written to {place}")
-        taken[where] = source.path
+        if path in taken:
+            raise ValueError(
+                f"output of {taken[path]} and of {source.path} is {output}; expected different names"
+            )
+        taken[path] = source.path
     if report is not None:
         if Path(report).suffix.lower() not in (".html", ".htm"):
             raise ValueError(f"report is {report}; expected a name that ends in .html")
         if Path(report).resolve() in inputs | set(taken):
-            raise ValueError(f"report is {report}, which is an image of the run as well")
+            raise ValueError(
+                f"report is {report}, which is also an input or an output; expected another name"
+            )
 
 
 def targets(given: Sequence[Source], output: str | None, format: str | None) -> list[Path]:
-    """Where each result goes: a file, a folder, or beside the input."""
+    """Return the path of each result: the output file, in the output folder, or beside the input."""
     suffix = None if format is None else f".{format.lower().removeprefix('.')}"
     if suffix is not None:
         format_of(suffix)
     if output == "":
-        raise ValueError("output has no name; expected a file or a folder")
-    foreign = set(_FOREIGN) - set(suffixes())
-    if output is not None and Path(output).suffix.lower() in foreign and not Path(output).is_dir():
+        raise ValueError("output is an empty name; expected a file or a folder")
+    unsupported = set(_UNSUPPORTED) - set(suffixes())
+    if (
+        output is not None
+        and Path(output).suffix.lower() in unsupported
+        and not Path(output).is_dir()
+    ):
         raise ValueError(
             f"output is {output}; expected one of {', '.join(suffixes())}, or a folder"
         )
     if output is not None and len(given) == 1 and given[0].folder is None:
         path = Path(output)
         if path.suffix.lower() in suffixes() and not path.is_dir():
-            if suffix and _SAME.get(path.suffix.lower(), path.suffix.lower()) != suffix:
+            if suffix and _SYNONYMS.get(path.suffix.lower(), path.suffix.lower()) != suffix:
                 raise ValueError(
                     f"output is {output} and format is {format}; expected them to agree"
                 )
@@ -140,32 +155,32 @@ def targets(given: Sequence[Source], output: str | None, format: str | None) -> 
         raise ValueError(f"output is {output}; expected a folder for {len(given)} inputs")
     if output is not None:
         _expect_folder(Path(output))
-    found = []
+    outputs = []
     for source in given:
         stem, ending = _stem(source.path)
         name = stem + (suffix or ending)
         if output is None:
-            found.append(source.path.with_name(f"{stem}{MARK}{suffix or ending}"))
+            outputs.append(source.path.with_name(f"{stem}{MARK}{suffix or ending}"))
         elif source.folder is None:
-            found.append(Path(output) / name)
+            outputs.append(Path(output) / name)
         else:
-            found.append(Path(output) / source.path.relative_to(source.folder).with_name(name))
-    return found
+            outputs.append(Path(output) / source.path.relative_to(source.folder).with_name(name))
+    return outputs
 
 
 def _expect_folder(path: Path) -> None:
-    """A folder that results can be written to, or that can be made."""
-    there = path
-    while not there.exists() and there != there.parent:
-        there = there.parent
-    if not there.is_dir():
-        raise ValueError(f"output is {path}, but {there} is a file; expected a folder")
-    if not os.access(there, os.W_OK):
-        raise ValueError(f"output is {path}; expected a folder that may be written to")
+    """Check that a folder is writable, or can be created."""
+    existing = path
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    if not existing.is_dir():
+        raise ValueError(f"output is {path}, but {existing} is a file; expected a folder")
+    if not os.access(existing, os.W_OK):
+        raise ValueError(f"output is {path}; expected a writable folder")
 
 
 def _stem(path: Path) -> tuple[str, str]:
-    """The name without its ending, and the ending, which may be double."""
+    """Split a name into its stem and its suffix, which may be double, as in .ome.tif."""
     for double in (".ome.tif", ".ome.tiff"):
         if path.name.lower().endswith(double):
             return path.name[: -len(double)], path.name[-len(double) :]
@@ -173,7 +188,7 @@ def _stem(path: Path) -> tuple[str, str]:
 
 
 def axes_of(channel_axis: int | None, stack_axis: int | None) -> str | None:
-    """Letters for the axes of a plain array, if any are named."""
+    """Return one letter for each axis of a plain array, or None if no axis is named."""
     if channel_axis is None and stack_axis is None:
         return None
     dimensions = 2 + (channel_axis is not None) + (stack_axis is not None)
@@ -185,7 +200,9 @@ def axes_of(channel_axis: int | None, stack_axis: int | None) -> str | None:
         if axis is None:
             continue
         if not -dimensions <= axis < dimensions or letters[axis]:
-            raise ValueError(f"{name} is {axis}; expected one of {dimensions} axes that is free")
+            raise ValueError(
+                f"{name} is {axis}; expected one of {dimensions} axes that is not used yet"
+            )
         letters[axis] = letter
     rest = iter("YX")
     return "".join(letter or next(rest) for letter in letters)
@@ -200,59 +217,61 @@ def clean_file(
     noise: str,
     progress: Callable[[float], None],
     **options: Any,
-) -> Cleaned:
-    """Read, clean and write a file; `progress` is called with the share that is done."""
-    if target.exists() and not overwrite:
-        raise FileExistsError(f"{target} exists; use --overwrite or --skip-existing")
+) -> DenoisedFile:
+    """Read, denoise and write a file; `progress` is called with the fraction that is done."""
+    expect_new("output", target, overwrite=overwrite, alternatives=INSTEAD_OF_EXISTING)
     start = time.perf_counter()
     before = read(source, axes)
-    after, found = clean_picture(before, noise, progress, **options)
+    after, frames = clean_picture(before, noise, progress, **options)
     target.parent.mkdir(parents=True, exist_ok=True)
     notes = [*before.notes, *write(target, after)]
-    return Cleaned(before, after, found, notes, time.perf_counter() - start)
+    return DenoisedFile(before, after, frames, notes, time.perf_counter() - start)
 
 
 def clean_picture(
     picture: Picture, noise: str, progress: Callable[[float], None], **options: Any
 ) -> tuple[Picture, list[Denoised]]:
-    """The picture without its noise, and what was found in each frame."""
+    """Denoise all frames of a picture; returns the new picture and the details of each frame."""
     frames = [(layer, index) for layer in picture.layers for index in layer.frames()]
-    layers = {id(layer): np.empty_like(layer.pixels) for layer in picture.layers}
-    found: list[Denoised] = []
+    results = {id(layer): np.empty_like(layer.pixels) for layer in picture.layers}
+    all_details: list[Denoised] = []
     for k, (layer, index) in enumerate(frames):
 
-        def share(done: int, total: int, k: int = k) -> None:
+        def frame_progress(done: int, total: int, k: int = k) -> None:
             progress((k + done / total) / len(frames))
 
-        frame = as_floats(layer.pixels[index])
+        frame = with_exact_floats(layer.pixels[index])
         model = None
         if noise != "auto" and options.get("sigma") is None:
             model = estimate_noise(frame, channel_axis=layer.channel_axis, kind=noise)
             if not np.any(np.asarray(model.level) > 0):
-                model = None  # nothing to remove, which is found out once more
+                model = None  # no noise: `denoise` takes no such model, but estimates the same
         details = denoise_with_details(
-            frame, noise=model, channel_axis=layer.channel_axis, progress=share, **options
+            frame, noise=model, channel_axis=layer.channel_axis, progress=frame_progress, **options
         )
-        layers[id(layer)][index] = to_dtype(details.image, layer.pixels.dtype)
-        if found:  # images of the first frame are enough to look at
-            nothing = np.empty(0, np.float32)
-            details = replace(details, image=nothing, pilot=nothing, residual=nothing)
-        found.append(details)
-    cleaned = [Layer(layers[id(layer)], layer.axes) for layer in picture.layers]
-    return replace(picture, layers=cleaned), found
+        results[id(layer)][index] = to_dtype(details.image, layer.pixels.dtype)
+        if all_details:  # only the images of the first frame are used later
+            empty = np.empty(0, np.float32)
+            details = replace(details, image=empty, pilot=empty, residual=empty)
+        all_details.append(details)
+    layers = [Layer(results[id(layer)], layer.axes) for layer in picture.layers]
+    return replace(picture, layers=layers), all_details
 
 
-def as_floats(pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Integers that float32 does not hold as float64, so that the result has all their digits."""
+def with_exact_floats(pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Convert integers that float32 cannot represent exactly to float64; return other pixels unchanged."""
     wide = pixels.dtype.kind in "ui" and pixels.dtype.itemsize >= 4
     return pixels.astype(np.float64) if wide else pixels
 
 
 def noise_in(picture: Picture) -> Iterator[tuple[Any, int, int]]:
-    """The noise of each layer, in its middle frame: the model, the number of the frame, and of how many."""
+    """Estimate the noise in the middle frame of each layer.
+
+    Yields the noise, the number of the frame (from 1), and the number of frames.
+    """
     for layer in picture.layers:
         frames = list(layer.frames())
         middle = len(frames) // 2
-        frame = as_floats(layer.pixels[frames[middle]])
+        frame = with_exact_floats(layer.pixels[frames[middle]])
         model = estimate_noise(frame, channel_axis=layer.channel_axis)
         yield model, middle + 1, len(frames)

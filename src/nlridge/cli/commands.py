@@ -1,4 +1,4 @@
-"""What the commands of the command line do: each takes the options and gives the exit code."""
+"""The commands of the command line: each takes the options and returns the exit code."""
 
 import json
 import math
@@ -19,27 +19,28 @@ from ..algorithm.recipes import method_names
 from ..api.denoising import denoise as denoise_image
 from ..checks import checked_positive
 from ..files import Picture, read
+from ..files.atomic import expect_new
 from ..files.orientation import upright
 from ..kernels.compile import announcing
 from ..noise import Noise
 from .batch import (
-    Cleaned,
+    DenoisedFile,
     axes_of,
     clean_file,
+    expect_no_collisions,
     is_zarr_name,
     noise_in,
-    refuse_to_destroy,
     sources,
     targets,
 )
 from .metrics import difference
-from .printing import complain, printable
-from .tiled import Parts, clean_tiled, is_tiled, noise_in_parts, target_of
+from .printing import printable, report_error
+from .tiled import DiskPlanes, clean_tiled, is_tiled, noise_in_sample, target_of
 
-_FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError)  # of a file, in one sentence
-_ROWS = 512  # read together to see the range of an image
+_FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError)  # reported in one sentence
+_ROWS = 512  # read at a time to compute the range of an image
 _PURPOSES = {
-    "fast": "a preview, or thousands of images",
+    "fast": "previews, or thousands of images",
     "standard": "the best choice for most images",
     "best": "the highest quality, if time does not matter",
     "nl-ridge": "NL-Ridge as published",
@@ -49,32 +50,32 @@ _PURPOSES = {
 
 
 def run(options: Namespace) -> int:
-    """Run the command that the options name; returns its exit code."""
+    """Run the command named in the options; returns its exit code."""
     commands = {f.__name__: f for f in (denoise, noise, compare, methods, demo)}
-    with _compiling(getattr(options, "quiet", False)):
+    with _announce_compilation(getattr(options, "quiet", False)):
         return commands[options.command](options)
 
 
 def denoise(options: Namespace) -> int:
-    """Clean files; one that fails does not stop the others."""
+    """Denoise files; a file that fails does not stop the others."""
     if is_tiled(options.input, options.tile, options.scheduler):
         return _denoise_tiled(options)
     given = sources(options.input, options.recursive, options.output)
-    places = targets(given, options.output, options.format)
-    refuse_to_destroy(given, places, options.report)
+    outputs = targets(given, options.output, options.format)
+    expect_no_collisions(given, outputs, options.report)
     axes = axes_of(options.channel_axis, options.stack_axis)
     silent = options.quiet or options.json
     failures: list[str] = []
     counts = dict.fromkeys(("done", "skipped", "failed"), 0)
     try:
         with _Report(options) as report, _bar(len(given), silent) as bar:
-            for k, (source, target) in enumerate(zip(given, places, strict=True)):
+            for k, (source, target) in enumerate(zip(given, outputs, strict=True)):
                 line: dict[str, Any] = {"input": str(source.path), "output": str(target)}
                 try:
                     if options.skip_existing and target.exists():
-                        status, sentence = "skipped", f"{source.path}: is done already"
+                        status, sentence = "skipped", f"{source.path}: already done"
                     else:
-                        cleaned = clean_file(
+                        result = clean_file(
                             source.path,
                             target,
                             overwrite=options.overwrite,
@@ -86,9 +87,9 @@ def denoise(options: Namespace) -> int:
                             strength=options.strength,
                             workers=options.workers,
                         )
-                        status, sentence = "done", f"{source.path} -> {target}: {_words(cleaned)}"
-                        line |= {**_details(cleaned), "method": options.method}
-                        report.add(source.path, target, cleaned, failures)
+                        status, sentence = "done", f"{source.path} -> {target}: {_summary(result)}"
+                        line |= {**_details(result), "method": options.method}
+                        report.add(source.path, target, result, failures)
                 except BrokenPipeError:
                     raise
                 except _FAILURES as error:
@@ -96,11 +97,11 @@ def denoise(options: Namespace) -> int:
                     failures.append(_sentence(source.path, error))
                     line["error"] = failures[-1]
                 counts[status] += 1
-                _say(options, {"status": status, **line}, sentence)
+                _print_line(options, {"status": status, **line}, sentence)
                 bar.to(k + 1)
     finally:  # also after Ctrl-C
         for sentence in failures:
-            complain(sentence)
+            report_error(sentence)
     if len(given) > 1 and not silent:
         rest = "".join(f", {counts[name]} {name}" for name in ("skipped", "failed") if counts[name])
         print(f"{counts['done']} of {len(given)} files done{rest}")
@@ -108,19 +109,21 @@ def denoise(options: Namespace) -> int:
 
 
 def _denoise_tiled(options: Namespace) -> int:
-    """Clean one file tile by tile."""
+    """Denoise one file in tiles."""
     if len(options.input) > 1:
         raise ValueError(
-            f"there are {len(options.input)} inputs; expected one to work tile by tile"
+            f"input is {len(options.input)} names; expected one for processing in tiles"
         )
     for name in ("report", "format"):
         if getattr(options, name):
-            raise ValueError(f"{name} is given; expected none where work is done tile by tile")
+            raise ValueError(
+                f"{name} is {getattr(options, name)}; expected no {name} for processing in tiles"
+            )
     source = Path(options.input[0])
     target = target_of(source, options.output)
     line = {"input": str(source), "output": str(target)}
     if options.skip_existing and target.exists():
-        _say(options, {"status": "skipped", **line}, f"{source}: is done already")
+        _print_line(options, {"status": "skipped", **line}, f"{source}: already done")
         return 0
     start = time.perf_counter()
     try:
@@ -140,12 +143,12 @@ def _denoise_tiled(options: Namespace) -> int:
         )
     except _FAILURES as error:
         sentence = _sentence(source, error)
-        _say(options, {"status": "failed", **line, "error": sentence}, "")
-        complain(sentence)
+        _print_line(options, {"status": "failed", **line, "error": sentence}, "")
+        report_error(sentence)
         return 1
     seconds = time.perf_counter() - start
     details = {"noise": _as_json(noise), "seconds": round(seconds, 3), "method": options.method}
-    _say(
+    _print_line(
         options,
         {"status": "done", **line, **details},
         f"{source} -> {target}: {noise}, {seconds:.2f} s",
@@ -154,28 +157,28 @@ def _denoise_tiled(options: Namespace) -> int:
 
 
 class _Report:
-    """The page of `--report`, if it is asked for: written file by file, and whole also after Ctrl-C."""
+    """The page of `--report`, if one is asked for: written file by file, and complete even after Ctrl-C."""
 
     def __init__(self, options: Namespace) -> None:
         self.options = options
         self.page = ExitStack()
         self.write: Callable[[Any], None] | None = None
         path = options.report
-        if path and Path(path).exists() and not options.overwrite:
-            raise FileExistsError(f"{path} exists; use --overwrite or another name for the report")
         if path:
+            expect_new("report", path, overwrite=options.overwrite, alternatives=" or --overwrite")
             Path(path).parent.mkdir(parents=True, exist_ok=True)
 
-    def add(self, source: Path, target: Path, cleaned: Cleaned, failures: list[str]) -> None:
+    def add(self, source: Path, target: Path, result: DenoisedFile, failures: list[str]) -> None:
+        """Add a file to the page; if that fails, add a sentence to `failures`."""
         if not self.options.report:
             return
         from .report import entry, page_at
 
         try:
-            found = entry(source, target, cleaned, self.options)
-            if self.write is None:  # not before there is something to show
+            new_entry = entry(source, target, result, self.options)
+            if self.write is None:  # the page is created with its first entry
                 self.write = self.page.enter_context(page_at(Path(self.options.report)))
-            self.write(found)
+            self.write(new_entry)
         except _FAILURES as error:
             failures.append(f"report: {_sentence(source, error)}")
 
@@ -183,13 +186,13 @@ class _Report:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.page.close()  # as if nothing had happened: what is in it is done
+        self.page.close()  # completes the page, whatever has happened
         if self.write is not None and not (self.options.quiet or self.options.json):
             print(printable(f"report: {self.options.report}"))
 
 
 def noise(options: Namespace) -> int:
-    """Say what noise files have."""
+    """Print the noise of each file."""
     axes = axes_of(options.channel_axis, options.stack_axis)
     failed = False
     for source in sources(options.input, options.recursive):
@@ -208,52 +211,52 @@ def noise(options: Namespace) -> int:
             if options.json:
                 line = {"input": str(source.path), "error": _sentence(source.path, error)}
                 print(json.dumps(line), flush=True)
-            complain(_sentence(source.path, error))
+            report_error(_sentence(source.path, error))
     return 1 if failed else 0
 
 
 def _noise_in(path: Path, axes: str | None) -> Iterable[tuple[Noise, int, int]]:
-    return [noise_in_parts(path, axes)] if is_zarr_name(path) else noise_in(read(path, axes))
+    return [noise_in_sample(path, axes)] if is_zarr_name(path) else noise_in(read(path, axes))
 
 
 def compare(options: Namespace) -> int:
-    """Say how far two files are apart."""
+    """Print how much two files differ."""
     axes = axes_of(options.channel_axis, options.stack_axis)
     names = [Path(name) for name in (options.first, options.second)]
-    in_parts = any(map(is_zarr_name, names))
+    on_disk = any(map(is_zarr_name, names))
     planes: list[Any] = []
     for name in names:
         try:
-            planes.append(Parts(name, axes) if in_parts else _planes(upright(read(name, axes))))
+            planes.append(DiskPlanes(name, axes) if on_disk else _planes(upright(read(name, axes))))
         except (ValueError, OSError) as error:
             raise ValueError(_sentence(name, error)) from None
     a, b = planes
     if a.shape != b.shape:
-        raise ValueError(f"the images have shapes {a.shape} and {b.shape}; expected the same")
+        raise ValueError(f"images have shapes {a.shape} and {b.shape}; expected the same shape")
     peak = _peak(a) if options.peak is None else checked_positive("peak", options.peak)
-    found = difference(a, b, peak)
+    result = difference(a, b, peak)
     if options.json:
         values = {
-            name: value if math.isfinite(value) else None for name, value in asdict(found).items()
+            name: value if math.isfinite(value) else None for name, value in asdict(result).items()
         }
         print(json.dumps({"a": options.first, "b": options.second, "peak": peak, **values}))
         return 0
-    print(f"PSNR                {found.psnr:.2f} dB (for a peak of {peak:g})")
-    print(f"SSIM                {found.ssim:.4f}")
-    print(f"RMSE                {found.rmse:.4g}")
-    print(f"largest difference  {found.largest:.4g}")
+    print(f"PSNR                {result.psnr:.2f} dB (for a peak of {peak:g})")
+    print(f"SSIM                {result.ssim:.4f}")
+    print(f"RMSE                {result.rmse:.4g}")
+    print(f"largest difference  {result.largest:.4g}")
     return 0
 
 
 def methods(options: Namespace) -> int:
-    """Say what each recipe is for, and how fast it is here."""
+    """Print what each method is for, and how fast it is on this machine."""
     rng = np.random.default_rng(0)
     y, x = np.mgrid[:256, :256]
     noisy = (128 + 60 * np.sin(x / 9) * np.cos(y / 7) + rng.normal(0, 25, x.shape)).astype(
         np.float32
     )
     print("method     megapixels/s  for", flush=True)
-    for name in method_names():  # compiled before it is measured
+    for name in method_names():  # compile before measuring
         denoise_image(noisy[:64, :64], 25.0, method=name, data_range=255)
     for name in method_names():
         best = math.inf
@@ -262,12 +265,12 @@ def methods(options: Namespace) -> int:
             denoise_image(noisy, 25.0, method=name, data_range=255)
             best = min(best, time.perf_counter() - start)
         print(f"{name:10s} {noisy.size / best / 1e6:12.2f}  {_PURPOSES[name]}", flush=True)
-    print("measured just now: gray, 256 x 256, sigma 25 of 255, all cores")
+    print("measured just now on a gray image of 256 x 256 pixels, sigma 25 of 255, all cores")
     return 0
 
 
 def demo(options: Namespace) -> int:
-    """Clean a picture and show it side by side."""
+    """Denoise an image and save it beside the noisy one."""
     from .demo import demonstrate
 
     print(demonstrate(options.image, options.sigma, options.method, options.output))
@@ -293,7 +296,7 @@ def _bar(files: int, quiet: bool) -> Iterator[_Bar]:
 
 
 @contextmanager
-def _compiling(quiet: bool) -> Iterator[None]:
+def _announce_compilation(quiet: bool) -> Iterator[None]:
     def announce() -> None:
         if not quiet:
             tqdm.write("compiling for this CPU, once ...", file=sys.stderr)
@@ -302,7 +305,7 @@ def _compiling(quiet: bool) -> Iterator[None]:
         yield
 
 
-def _say(options: Namespace, line: dict[str, Any], sentence: str) -> None:
+def _print_line(options: Namespace, line: dict[str, Any], sentence: str) -> None:
     if options.json:
         print(json.dumps(line), flush=True)
     elif sentence and not options.quiet:
@@ -310,20 +313,20 @@ def _say(options: Namespace, line: dict[str, Any], sentence: str) -> None:
         sys.stdout.flush()
 
 
-def _words(cleaned: Cleaned) -> str:
-    noise = str(cleaned.found[0].noise)
-    if len(cleaned.found) > 1:
-        noise = f"{len(cleaned.found)} frames, the first with {noise}"
-    notes = "".join(f"; {note}" for note in cleaned.notes)
-    return f"{noise}, {cleaned.seconds:.2f} s{notes}"
+def _summary(result: DenoisedFile) -> str:
+    noise = str(result.frames[0].noise)
+    if len(result.frames) > 1:
+        noise = f"{len(result.frames)} frames, the first with {noise}"
+    notes = "".join(f"; {note}" for note in result.notes)
+    return f"{noise}, {result.seconds:.2f} s{notes}"
 
 
-def _details(cleaned: Cleaned) -> dict[str, Any]:
-    noises = [_as_json(found.noise) for found in cleaned.found]
+def _details(result: DenoisedFile) -> dict[str, Any]:
+    noises = [_as_json(frame.noise) for frame in result.frames]
     return {
         "noise": noises[0] if len(noises) == 1 else noises,
-        "seconds": round(cleaned.seconds, 3),
-        "notes": cleaned.notes,
+        "seconds": round(result.seconds, 3),
+        "notes": result.notes,
     }
 
 
@@ -333,7 +336,7 @@ def _as_json(noise: Noise) -> dict[str, Any]:
 
 
 def _sentence(path: Path, error: BaseException) -> str:
-    """What went wrong with a file, with its name in front."""
+    """Return the message of an error, preceded by the name of the file."""
     if isinstance(error, FileNotFoundError) and error.filename is not None:
         return f"{error.filename}: no such file"
     if isinstance(error, OSError) and error.strerror:
@@ -345,22 +348,22 @@ def _sentence(path: Path, error: BaseException) -> str:
 
 
 def _planes(picture: Picture) -> Any:
-    """All pixels of a picture, height and width last."""
+    """Return all pixels of a picture, with height and width last."""
     if len(picture.layers) > 1:
-        raise ValueError("the file holds images of several shapes; expected one")
+        raise ValueError("the file holds images of several shapes; expected a single shape")
     layer = picture.layers[0]
     return np.moveaxis(layer.pixels, [layer.axes.index(axis) for axis in "YX"], (-2, -1))
 
 
 def _peak(planes: Any) -> float:
-    """The range of the values: that of the type, or that of the floats themselves."""
+    """Return the largest value of an integer type, or the range of the values of floats."""
     if planes.dtype.kind in "ui":
         return float(np.iinfo(planes.dtype).max)
     low, high = math.inf, -math.inf
     for plane in np.ndindex(*planes.shape[:-2]):
         for top in range(0, planes.shape[-2], _ROWS):
             index = (*plane, slice(top, top + _ROWS))
-            some = planes[index].astype(np.float64)
-            low = min(low, float(some.min(initial=math.inf, where=np.isfinite(some))))
-            high = max(high, float(some.max(initial=-math.inf, where=np.isfinite(some))))
+            rows = planes[index].astype(np.float64)
+            low = min(low, float(rows.min(initial=math.inf, where=np.isfinite(rows))))
+            high = max(high, float(rows.max(initial=-math.inf, where=np.isfinite(rows))))
     return high - low if high >= low else 1.0

@@ -1,4 +1,4 @@
-"""The demonstration: a noisy picture, cleaned, side by side."""
+"""The demonstration: a noisy image and its denoised version side by side."""
 
 import sys
 import time
@@ -20,10 +20,10 @@ Picture = npt.NDArray[Any]
 
 
 def demonstrate(path: str | None, sigma: float | None, method: str, output: str) -> str:
-    """Clean a picture, save it beside its noisy self, and say in words what was done.
+    """Denoise an image, save it side by side with the noisy one, and return a summary.
 
-    Without a path, noise is added to a sample photograph, so that the truth is known.  Without sigma, the
-    noise of your own picture is estimated.
+    Without a path, noise is added to a sample photograph, whose clean version is known.  Without sigma, the noise of
+    the image at `path` is estimated.
     """
     if path is None:
         name, truth = "scikit-image's photograph of a cameraman", _sample()
@@ -35,18 +35,18 @@ def demonstrate(path: str | None, sigma: float | None, method: str, output: str)
         noisy = _read(path)
     channel_axis = -1 if noisy.ndim == 3 else None
 
-    # Compiled before it is measured.
+    # Compile before measuring.
     denoise(noisy[:32, :32], sigma or 1.0, method=method, channel_axis=channel_axis)
     start = time.perf_counter()
-    found = denoise_with_details(
+    details = denoise_with_details(
         noisy, sigma, method=method, channel_axis=channel_axis, progress=sys.stderr.isatty()
     )
     seconds = time.perf_counter() - start
-    clean = found.image
+    clean = details.image
 
     labels = ["noisy", f"denoised in {seconds:.2f} s"]
-    report = [f"cleaned {printable(name)}, {noisy.shape[1]} x {noisy.shape[0]} pixels"]
-    report.append(f"{found.noise} ({'estimated' if sigma is None else 'given'})")
+    report = [f"denoised {printable(name)}, {noisy.shape[1]} x {noisy.shape[0]} pixels"]
+    report.append(f"{details.noise} ({'estimated' if sigma is None else 'given'})")
     report.append(f'method "{method}": {seconds:.2f} s')
     if truth is not None:
         before, after = _psnr(noisy, truth), _psnr(clean, truth)
@@ -55,7 +55,7 @@ def demonstrate(path: str | None, sigma: float | None, method: str, output: str)
     eight_bits = truth is not None or noisy.dtype == np.uint8
     low, high = (0, 255) if eight_bits else (float(np.nanmin(clean)), float(np.nanmax(clean)))
     if path is not None and Path(output).resolve() == Path(path).resolve():
-        raise ValueError(f"output is {output}, which is the image itself; expected another name")
+        raise ValueError(f"output is {output}, which is the input; expected another name")
     pair = np.asarray(_side_by_side([noisy, clean], labels, low, high))
     write(
         Path(output),
@@ -70,13 +70,13 @@ def _sample() -> Picture:
         from skimage import data
     except ImportError:
         advice = not_installed("the sample photograph needs", "scikit-image")
-        raise ImportError(f"{advice}, or give an image") from None
+        raise ImportError(f"{advice}, or pass an image of your own") from None
     camera: Picture = data.camera()
     return camera
 
 
 def _read(path: str) -> Picture:
-    """The picture in a file, gray or in colour: its first frame, channels last."""
+    """Read the first frame of a file, with channels last if it is in colour."""
     try:
         layer = upright(read(Path(path))).layers[0]
     except ValueError as error:
@@ -93,7 +93,7 @@ def _psnr(estimate: Picture, truth: Picture) -> float:
 def _side_by_side(
     pictures: list[Picture], labels: list[str], low: float, high: float
 ) -> Image.Image:
-    """Pictures next to each other under their labels; black is `low` and white is `high` in all."""
+    """Draw pictures side by side under their labels; `low` is black and `high` is white in all of them."""
     height, width = pictures[0].shape[:2]
     mode = "RGB" if pictures[0].ndim == 3 else "L"
     text_size = max(12, min(20, width // 28))

@@ -1,4 +1,4 @@
-"""How far two images are apart."""
+"""The difference between two images: PSNR, SSIM, RMSE."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,66 +8,66 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-_PIXELS = 2**22  # of a plane at a time
+_PIXELS = 2**22  # of a plane, processed at a time
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What `nlridge compare` prints."""
+    """The measures that `nlridge compare` prints."""
 
     psnr: float
     """Peak signal-to-noise ratio in dB; infinite if the images are equal."""
     ssim: float
     """Structural similarity, 1 if the images are equal."""
     rmse: float
-    """Root of the mean squared difference, in the images' units."""
+    """Root mean square difference, in the units of the images."""
     largest: float
-    """The largest difference of a pixel."""
+    """Largest absolute difference between two pixels."""
 
 
 def difference(a: Any, b: Any, peak: float) -> Difference:
-    """The difference of two arrays of (..., height, width), whose values span a range of `peak`.
+    """Compare two arrays of shape (..., height, width), whose values span a range of `peak`.
 
-    Either may be an array on disk, of (planes, height, width), since some rows of a plane are read at a time.
-    Pixels that are NaN in either do not count; the SSIM is NaN if there are any.
+    Either may be an array on disk, of shape (planes, height, width); only some rows of a plane are read at a time.
+    Pixels that are not finite in both images are ignored.  The SSIM is NaN if there are any.
     """
     planes = [x.reshape(-1, *x.shape[-2:]) if isinstance(x, np.ndarray) else x for x in (a, b)]
     _, height, width = planes[0].shape
     window = _window(height, width)
     at_once = max(64, _PIXELS // width)
-    count, squares, largest, similar = 0, 0.0, 0.0, []
+    count, squares, largest, similarities = 0, 0.0, 0.0, []
     for plane in range(len(planes[0])):
         for top in range(0, height, at_once):
             rows = slice(top, min(top + at_once + len(window) - 1, height))
-            x, y = (np.asarray(some[plane, rows], np.float64) for some in planes)
+            x, y = (np.asarray(image[plane, rows], np.float64) for image in planes)
             error = np.abs(x[:at_once] - y[:at_once])
-            there = np.isfinite(error)
-            error = error[there]
+            finite = np.isfinite(error)
+            error = error[finite]
             count += error.size
             squares += float(np.sum(error**2))
             largest = max(largest, float(error.max(initial=0)))
             if len(x) >= len(window):
-                similar.append(_ssim(x, y, peak, window) if there.all() else np.array([np.nan]))
+                similarities.append(
+                    _ssim(x, y, peak, window) if finite.all() else np.array([np.nan])
+                )
     if not count:
-        raise ValueError(
-            "the images have no pixel in common that is a number; expected one at least"
-        )
+        raise ValueError("images have no pixels that are finite in both; expected at least one")
     rmse = float(np.sqrt(squares / count))
     psnr = float("inf") if rmse == 0 or peak == 0 else 20 * float(np.log10(peak / rmse))
-    ssim = sum(float(some.sum()) for some in similar) / sum(some.size for some in similar)
+    ssim = sum(float(s.sum()) for s in similarities) / sum(s.size for s in similarities)
     return Difference(psnr, ssim, rmse, largest)
 
 
 def _window(height: int, width: int) -> Array:
-    """A Gaussian window of 11 pixels, or fewer in a small image, with a standard deviation of 1.5."""
+    """Return a Gaussian window of 11 pixels, or fewer for a small image, with a standard deviation of 1.5."""
     size = min(11, *(n if n % 2 else n - 1 for n in (height, width)))
     window = np.exp(-((np.arange(size) - size // 2) ** 2) / (2 * 1.5**2))
-    found: Array = window / window.sum()
-    return found
+    normalised: Array = window / window.sum()
+    return normalised
 
 
 def _ssim(x: Array, y: Array, peak: float, window: Array) -> Array:
-    """Wang et al., IEEE TIP 2004: the similarity in each place of the window."""
+    """Return the similarity at each position of the window (Wang et al., IEEE TIP 2004)."""
     c1, c2 = (0.01 * peak) ** 2, (0.03 * peak) ** 2
 
     def smooth(image: Array) -> Array:
@@ -78,7 +78,7 @@ def _ssim(x: Array, y: Array, peak: float, window: Array) -> Array:
 
     mean_x, mean_y = smooth(x), smooth(y)
     var_x, var_y = smooth(x * x) - mean_x**2, smooth(y * y) - mean_y**2
-    both = smooth(x * y) - mean_x * mean_y
+    covariance = smooth(x * y) - mean_x * mean_y
     brightness = (2 * mean_x * mean_y + c1) / (mean_x**2 + mean_y**2 + c1)
-    found: Array = brightness * (2 * both + c2) / (var_x + var_y + c2)
-    return found
+    similarity: Array = brightness * (2 * covariance + c2) / (var_x + var_y + c2)
+    return similarity

@@ -1,4 +1,4 @@
-"""The command line: what can be said, and nothing of what is done (see `commands`), so that help comes at once."""
+"""The options of the command line.  Heavy modules are imported only by `commands`, so that help appears at once."""
 
 import argparse
 import os
@@ -8,97 +8,106 @@ from importlib import import_module, metadata
 from typing import Any, NoReturn
 
 from .. import __version__
-from .printing import complain, escape_what_cannot_be_encoded, printable
+from .printing import escape_unencodable, printable, report_error
 
 _METHODS = ("fast", "standard", "best", "nl-ridge", "nl-bayes", "bm3d")
 
 _EXAMPLES = """examples:
-  nlridge denoise photo.jpg                       writes photo_denoised.jpg
+  nlridge denoise photo.jpg                 write photo_denoised.jpg
   nlridge denoise scan.tif -o clean.tif --sigma 12.5
   nlridge denoise experiment/ -o cleaned/ --recursive --report report.html
   nlridge noise *.tif
   nlridge compare photo.jpg photo_denoised.jpg
+
+'nlridge COMMAND --help' describes the options of a command.
 """
 
 _DENOISE_EXAMPLES = """examples:
-  nlridge denoise photo.jpg                       writes photo_denoised.jpg
-  nlridge denoise a.png b.png -o cleaned/         a folder for the results
-  nlridge denoise cells.tif --noise poisson       noise that grows with the signal
-  nlridge denoise raw/ -o clean/ --recursive --skip-existing      goes on where it stopped
-  nlridge denoise slide.zarr -o clean.zarr        larger than memory; the same again goes on after a stop
-  nlridge denoise cube.npy --channel-axis 0       an array that does not say what its axes are
+  nlridge denoise photo.jpg                   write photo_denoised.jpg
+  nlridge denoise a.png b.png -o cleaned/     write into a folder
+  nlridge denoise cells.tif --noise poisson   noise that grows with the signal
+  nlridge denoise cube.npy --channel-axis 0   channels along the first axis
+  nlridge denoise slide.zarr -o clean.zarr    larger than memory
+  nlridge denoise raw/ -o clean/ --recursive --skip-existing
+                                              resume an interrupted batch
 """
 
 
-def parser() -> "_Parser":
-    """All commands and options."""
-    found = _Parser(
+def build_parser() -> "_Parser":
+    """Return the parser of all commands and options."""
+    parser = _Parser(
         prog="nlridge",
-        description="Takes the noise out of images.",
+        description="Remove noise from images.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    found.add_argument("--version", action=_Version, nargs=0, help="versions of what matters")
-    found.commands = commands = found.add_subparsers(
-        dest="command", required=True, metavar="COMMAND"
+    parser.add_argument(
+        "--version",
+        action=_Version,
+        nargs=0,
+        help="show the versions of nlridge and of the libraries it uses, and exit",
     )
-    _denoise(commands)
-    _noise(commands)
-    _compare(commands)
-    _add(commands, "methods", "what can be chosen as --method, and how fast it is on this machine")
-    _demo(commands)
-    completion = _add(commands, "completion", "print a script that completes commands in a shell")
-    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
-    return found
+    parser.commands = commands = parser.add_subparsers(
+        title="commands", dest="command", required=True, metavar="COMMAND"
+    )
+    _add_denoise(commands)
+    _add_noise(commands)
+    _add_compare(commands)
+    _add(commands, "methods", "list the methods, and measure their speed on this machine")
+    _add_demo(commands)
+    completion = _add(commands, "completion", "print a script for tab completion in a shell")
+    completion.add_argument(
+        "shell", choices=("bash", "zsh", "tcsh"), help="shell that will run the script"
+    )
+    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    escape_what_cannot_be_encoded()
+    escape_unencodable()
     try:
         try:
             return _run(arguments)
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:  # whoever read the output has seen enough, as "head" does
+    except BrokenPipeError:  # the reader has closed the pipe, as "head" does
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
-            except (
-                BrokenPipeError
-            ):  # what is left goes nowhere, or Python would complain at the end
+            # Discard the rest, or Python would print an error when it exits.
+            except BrokenPipeError:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        return 141  # as a shell reports a program that a closed pipe has ended
+        return 141  # the exit code of a program killed by SIGPIPE
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    words = parser()
-    options = words.parse_args(arguments)
+    parser = build_parser()
+    options = parser.parse_args(arguments)
     try:
         if options.command == "completion":
             import shtab
 
-            print(shtab.complete(words, shell=options.shell))
+            print(shtab.complete(parser, shell=options.shell))
             return 0
-        # Heavy imports only for a command that needs them.
+        # Imports NumPy, Numba and the kernels.
         code: int = import_module(".commands", __package__).run(options)
         return code
     except BrokenPipeError:
         raise
     except (ValueError, TypeError, OSError, ImportError) as error:
-        complain(str(error))
+        report_error(str(error))
         return 1
     except MemoryError:
-        complain("the image does not fit into memory")
+        report_error("the image does not fit into memory")
         return 1
-    except KeyboardInterrupt as error:  # which says how far it got, where that matters
-        complain(str(error) or "interrupted")
+    except KeyboardInterrupt as error:
+        report_error(str(error) or "interrupted")
         return 130
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that asks what was meant by a word that it does not know."""
+    """A parser that suggests the closest option or choice for an unknown word."""
 
     commands: "argparse._SubParsersAction[_Parser]"
 
@@ -106,25 +115,27 @@ class _Parser(argparse.ArgumentParser):
         options, unknown = self.parse_known_args(args, namespace)
         if unknown:
             command = self.commands.choices[options.command]
-            known = command._option_string_actions
-            hints = (_meant(word.partition("=")[0], known) for word in unknown)
+            hints = (
+                _suggestion(word.partition("=")[0], command._option_string_actions)
+                for word in unknown
+            )
             hint = next(filter(None, hints), "")
             command.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return options
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            hint = _meant(value, action.choices)
-            known = ", ".join(action.choices)
+            hint = _suggestion(value, action.choices)
+            choices = ", ".join(action.choices)
             raise argparse.ArgumentError(
-                action, f"invalid choice: {value!r}{hint} (choose from {known})"
+                action, f"invalid choice: {value!r}{hint} (choose from {choices})"
             )
 
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))
 
 
-def _meant(word: str, known: Iterable[str]) -> str:
+def _suggestion(word: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(word, known, 1)
@@ -159,129 +170,156 @@ def _add(
     )
 
 
-def _denoise(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    found = _add(commands, "denoise", "clean image files", _DENOISE_EXAMPLES)
-    found.add_argument(
-        "input", nargs="+", metavar="INPUT", help="a file, a folder or a pattern such as '*.tif'"
-    )
-    found.add_argument(
+def _add_denoise(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    parser = _add(commands, "denoise", "denoise image files", _DENOISE_EXAMPLES)
+    files = parser.add_argument_group("files")
+    _add_inputs(files)
+    files.add_argument(
         "-o",
         "--output",
-        help="a file for a single input, or else a folder (default: beside the input, with _denoised in the name)",
+        metavar="PATH",
+        help="output file for a single input, or output folder (default: beside each input, with "
+        "_denoised added to its name)",
     )
-    found.add_argument("--recursive", action="store_true", help="folders within folders, too")
-    exists = found.add_mutually_exclusive_group()
-    exists.add_argument("--overwrite", action="store_true", help="replace files that exist")
-    exists.add_argument(
-        "--skip-existing", action="store_true", help="leave out what is already done"
+    existing = files.add_mutually_exclusive_group()
+    existing.add_argument("--overwrite", action="store_true", help="replace existing files")
+    existing.add_argument(
+        "--skip-existing", action="store_true", help="skip inputs whose output already exists"
     )
-    noise = found.add_mutually_exclusive_group()
-    noise.add_argument(
+    files.add_argument(
+        "--format",
+        help="format of the output, such as png or tif (default: format of the input)",
+    )
+    files.add_argument(
+        "--report",
+        metavar="FILE.html",
+        help="write a page that shows each image before and after, and what was removed",
+    )
+    _add_axes(files)
+
+    noise = parser.add_argument_group("noise and method")
+    model = noise.add_mutually_exclusive_group()
+    model.add_argument(
         "--sigma",
         type=_numbers,
-        help="standard deviation of the noise, in the units of the pixels; several, with commas between "
-        "them, for several channels (default: found out)",
+        help="standard deviation of the noise, in the units of the pixels; comma-separated values "
+        "give one for each channel (default: estimated from the image)",
     )
-    noise.add_argument(
+    model.add_argument(
         "--noise",
         choices=("auto", "gaussian", "poisson"),
         default="auto",
-        help="find out the noise, and whether it grows with the signal (auto), or take that as settled",
+        help="kind of noise to estimate: constant (gaussian), growing with the signal (poisson), or "
+        "whichever fits the image (auto, the default)",
     )
-    _method(found)
-    found.add_argument(
-        "--strength", type=float, default=1.0, help="remove a little less or more (default: 1)"
+    _add_method(noise)
+    noise.add_argument(
+        "--strength",
+        type=float,
+        default=1.0,
+        help="factor on the noise level: below 1 removes less, above 1 removes more (default: 1)",
     )
-    found.add_argument("--workers", type=int, help="threads (default: one a core)")
-    found.add_argument(
-        "--format",
-        help="format of the output, such as png or tif (default: that of the input)",
+
+    work = parser.add_argument_group("processing")
+    work.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="number of threads (default: one for each core)",
     )
-    found.add_argument(
+    work.add_argument(
         "--tile",
         type=int,
         metavar="SIDE",
-        help="work tile by tile, in little memory, and go on after a stop: Zarr (where it is always so, with "
-        "tiles of 2048), NPY and TIFF",
+        help="process a Zarr, NPY or TIFF file in tiles of this size, in little memory; the same "
+        "command resumes after an interruption (default for Zarr: 2048)",
     )
-    found.add_argument(
+    work.add_argument(
         "--scheduler",
         metavar="ADDRESS",
-        help="of a Dask cluster that does the work, such as tcp://10.0.0.1:8786 (Zarr)",
+        help="address of the scheduler of a Dask cluster that does the work, such as "
+        "tcp://10.0.0.1:8786 (only for Zarr)",
     )
-    _axes(found)
-    found.add_argument(
-        "--report",
-        metavar="FILE.html",
-        help="a page to look at: before, after, and what was removed",
+
+    messages = parser.add_argument_group("messages").add_mutually_exclusive_group()
+    messages.add_argument("--quiet", action="store_true", help="print only error messages")
+    messages.add_argument(
+        "--json", action="store_true", help="print one line of JSON for each file"
     )
-    _talk(found)
 
 
-def _noise(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    found = _add(commands, "noise", "say what noise image files have")
-    found.add_argument(
-        "input", nargs="+", metavar="INPUT", help="a file, a folder or a pattern such as '*.tif'"
-    )
-    found.add_argument("--recursive", action="store_true", help="folders within folders, too")
-    _axes(found)
-    found.add_argument("--json", action="store_true", help="one line of JSON a file")
+def _add_noise(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    parser = _add(commands, "noise", "estimate the noise in image files")
+    _add_inputs(parser)
+    _add_axes(parser)
+    parser.add_argument("--json", action="store_true", help="print one line of JSON for each file")
 
 
-def _compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    found = _add(commands, "compare", "say how far two image files are apart")
-    found.add_argument("first", metavar="A")
-    found.add_argument("second", metavar="B")
-    found.add_argument(
+def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    parser = _add(commands, "compare", "compare two image files: PSNR, SSIM and RMSE")
+    parser.add_argument("first", metavar="A", help="first image file")
+    parser.add_argument("second", metavar="B", help="second image file, of the same shape")
+    parser.add_argument(
         "--peak",
         type=float,
-        help="range of the values, for PSNR and SSIM (default: that of the type, or of A if it holds floats)",
+        help="range of the values, for PSNR and SSIM (default: largest value of an integer type, or "
+        "range of the values in A for floats)",
     )
-    _axes(found)
-    found.add_argument("--json", action="store_true", help="one line of JSON")
+    _add_axes(parser)
+    parser.add_argument("--json", action="store_true", help="print one line of JSON")
 
 
-def _demo(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    found = _add(
-        commands, "demo", "clean a sample photograph, or one of yours, and show it side by side"
+def _add_demo(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    parser = _add(commands, "demo", "denoise a sample photograph and save the result side by side")
+    parser.add_argument(
+        "image", nargs="?", help="noisy image of your own (default: a sample photograph)"
     )
-    found.add_argument(
-        "image", nargs="?", help="your own noisy image (default: a sample photograph)"
-    )
-    found.add_argument(
+    parser.add_argument(
         "--sigma",
         type=float,
-        help="standard deviation of the noise, in the image's units (default: 25 for the sample; found "
-        "out for your own)",
+        help="standard deviation of the noise, in the units of the image (default: 25 for the sample, "
+        "estimated for your own image)",
     )
-    _method(found)
-    found.add_argument(
-        "--output", default="demo.png", help="the side-by-side picture (default: %(default)s)"
+    _add_method(parser)
+    parser.add_argument(
+        "--output",
+        default="demo.png",
+        metavar="FILE",
+        help="file for the side-by-side image (default: %(default)s)",
     )
 
 
-def _method(found: _Parser) -> None:
-    found.add_argument(
+def _add_inputs(parser: "argparse._ActionsContainer") -> None:
+    parser.add_argument(
+        "input", nargs="+", metavar="INPUT", help="file, folder or pattern such as '*.tif'"
+    )
+    parser.add_argument(
+        "--recursive", action="store_true", help="include the subfolders of folders"
+    )
+
+
+def _add_method(parser: "argparse._ActionsContainer") -> None:
+    parser.add_argument(
         "--method",
         choices=_METHODS,
         default="standard",
-        help="see 'nlridge methods' (default: %(default)s)",
+        help="method to use; 'nlridge methods' describes them (default: %(default)s)",
     )
 
 
-def _axes(found: _Parser) -> None:
-    found.add_argument(
+def _add_axes(parser: "argparse._ActionsContainer") -> None:
+    parser.add_argument(
         "--channel-axis",
         type=int,
-        help="of an array that does not say what its axes are (NPY, FITS)",
+        metavar="AXIS",
+        help="axis of the channels in a file that does not name its axes (NPY, FITS)",
     )
-    found.add_argument("--stack-axis", type=int, help="likewise, for a stack of images")
-
-
-def _talk(found: _Parser) -> None:
-    how = found.add_mutually_exclusive_group()
-    how.add_argument("--quiet", action="store_true", help="say nothing but what went wrong")
-    how.add_argument("--json", action="store_true", help="one line of JSON a file, for scripts")
+    parser.add_argument(
+        "--stack-axis",
+        type=int,
+        metavar="AXIS",
+        help="axis of the images in a stack that does not name its axes",
+    )
 
 
 def _numbers(text: str) -> "float | list[float]":

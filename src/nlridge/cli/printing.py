@@ -1,22 +1,22 @@
-"""What is printed for people: in a way that a terminal can show, whatever names files have."""
+"""Printing of messages that are safe to show in a terminal, whatever the names of files contain."""
 
 import sys
 
 
 def printable(text: str) -> str:
-    """One line in which everything that could not be shown, or would control a terminal, is escaped."""
+    """Escape line breaks, control characters and everything else that cannot be printed."""
     return "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
     )
 
 
-def complain(sentence: str) -> None:
-    """Say what went wrong, in one line."""
+def report_error(sentence: str) -> None:
+    """Print an error message in one line."""
     print(f"nlridge: {printable(sentence)}", file=sys.stderr, flush=True)
 
 
-def escape_what_cannot_be_encoded() -> None:
-    """Characters that the encoding of the output lacks are escaped rather than an error."""
+def escape_unencodable() -> None:
+    """Escape characters that the encoding of the terminal lacks, instead of raising an error."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # not if somebody put something else in its place
+        if hasattr(stream, "reconfigure"):  # a replacement for the stream may not have it
             stream.reconfigure(errors="backslashreplace")

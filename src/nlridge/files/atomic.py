@@ -1,4 +1,4 @@
-"""One way to write: a file or a folder has its name only once all of it is on the disk."""
+"""The only way to write: a file or folder gets its name once all of it is on the disk."""
 
 import ctypes
 import os
@@ -15,15 +15,28 @@ try:
 except ImportError:  # on Windows
     fcntl = None  # type: ignore[assignment]
 
-_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # constants of Linux
+
+
+def expect_new(
+    name: str, path: str | os.PathLike[str], *, overwrite: bool = False, alternatives: str = ""
+) -> None:
+    """Refuse an output that exists, unless it may be overwritten.
+
+    `name` is what the message calls the output, and `alternatives` what it suggests besides a new name.
+    """
+    if os.path.exists(path) and not overwrite:
+        raise FileExistsError(
+            f"{name} is {os.fspath(path)}, which exists; expected a new name{alternatives}"
+        )
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path to write to, which becomes `path` in one step at the end.
+    """Provide a temporary path to write to, which is renamed to `path` in one step at the end.
 
-    A link stays a link, and a file that is replaced passes on its mode.  Several processes may write the same
-    file: the last one wins.
+    A link stays a link, and the new file takes the mode of the one that it replaces.  If several processes write the
+    same file, the last one wins.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():
@@ -37,19 +50,22 @@ def replacing(path: Path) -> Iterator[Path]:
             put(partial, path)
     except OSError as error:
         if error.filename is not None and _is_temporary(error.filename):
-            error.filename = str(path)  # the one that the caller knows
+            error.filename = str(path)  # the name that the caller knows
         raise
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """Likewise, as an open file."""
+    """Provide an open file that becomes `path` in one step at the end; see `replacing`."""
     with replacing(path) as partial, open(partial, "wb") as file:
         yield file
 
 
 def put(finished: Path, path: Path) -> None:
-    """Give a finished file or folder its name in one step; a folder that had it before takes the other name."""
+    """Rename a finished file or folder to `path` in one step.
+
+    A file at `path` is replaced; a folder at `path` changes places with the finished one.
+    """
     sync(finished)
     if path.is_file() and finished.is_file():
         shutil.copymode(path, finished)
@@ -62,16 +78,16 @@ def put(finished: Path, path: Path) -> None:
 
 
 def put_back(finished: Path, path: Path) -> None:
-    """Undo a `put` that was stopped halfway, which can happen where folders cannot be exchanged in one step."""
+    """Undo a `put` that was interrupted halfway, which happens only where folders cannot be exchanged in one step."""
     if _aside(finished).exists() and not path.exists():
         os.replace(_aside(finished), path)
 
 
 def _exchange(one: Path, other: Path) -> None:
-    """Each takes the other's place."""
+    """Exchange two folders, in one step if the system can."""
     rename = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
     names = os.fsencode(one), os.fsencode(other)
-    if rename is None or rename(_HERE, names[0], _HERE, names[1], _EXCHANGE) != 0:
+    if rename is None or rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) != 0:
         os.replace(other, _aside(one))
         os.replace(one, other)
         os.replace(_aside(one), one)
@@ -82,7 +98,7 @@ def _aside(path: Path) -> Path:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file is on the disk, or the names in a folder where the system can tell."""
+    """Wait until a file is on the disk, or the entries of a folder if the system supports it."""
     if path.is_file():
         with open(path, "rb+") as file:
             os.fsync(file.fileno())
@@ -96,7 +112,7 @@ def sync(path: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove temporary files of processes that were killed: those that nobody has locked."""
+    """Remove temporary files of processes that were killed, which are no longer locked."""
     for path in folder.glob(".nlridge-*.part"):
         with suppress(OSError), open(path, "rb+") as file:
             lock(file)
@@ -105,28 +121,28 @@ def remove_leftovers(folder: Path) -> None:
 
 @contextmanager
 def _temporary(folder: Path) -> Iterator[Path]:
-    """The path of a new file, removed in the end if it is still there; it is short whatever the file is called."""
-    path, file = _locked(folder)
+    """Provide the path of a new file, with a short name; it is removed at the end if it still exists."""
+    path, file = _create_locked(folder)
     with file:
         if fcntl is None:
-            file.close()  # Windows renames no file that is open
+            file.close()  # Windows cannot rename an open file
         try:
             yield path
         finally:
             path.unlink(missing_ok=True)
 
 
-def _locked(folder: Path) -> tuple[Path, BinaryIO]:
-    """A new file, so that others do not take it for a leftover."""
+def _create_locked(folder: Path) -> tuple[Path, BinaryIO]:
+    """Create a locked file, so that other processes do not remove it as a leftover."""
     while True:
         path = folder / f".nlridge-{uuid4().hex}.part"
         file = open(path, "xb")  # noqa: SIM115 (the caller closes it)
         try:
             lock(file)
-        except BlockingIOError:  # another process is just removing it
+        except BlockingIOError:  # another process is about to remove it
             file.close()
             continue
-        except OSError:  # there are no locks: leftovers stay
+        except OSError:  # the file system has no locks: leftovers stay
             return path, file
         if path.exists():
             return path, file
@@ -138,7 +154,7 @@ def _is_temporary(name: str | bytes) -> bool:
 
 
 def lock(file: BinaryIO) -> None:
-    """Lock a file until it is closed; BlockingIOError if another process has locked it."""
+    """Lock a file until it is closed; raises BlockingIOError if another process has locked it."""
     if fcntl is None:
         raise OSError("this system has no locks")
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

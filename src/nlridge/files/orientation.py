@@ -1,4 +1,4 @@
-"""A picture as it is to be seen: what its file says about turning it, and about what is black."""
+"""The orientation of a picture, and whether it is a negative."""
 
 from dataclasses import replace
 
@@ -7,22 +7,22 @@ from PIL import Image
 
 from .picture import Picture, Pixels
 
-_ORIENTATION = 0x0112
+_ORIENTATION = 0x0112  # the tag of EXIF
 
 
 def turn_of(exif: bytes | None) -> int:
-    """How a picture is to be turned, 1 to 8, by its EXIF data; 1, not at all, if they say nothing or are damaged."""
-    found = _parsed(exif)
-    turn = 1 if found is None else found.get(_ORIENTATION, 1)
-    return turn if turn in range(1, 9) else 1
+    """Return the orientation in EXIF data, from 1 to 8; 1 (upright) if it is missing or damaged."""
+    tags = _parsed(exif)
+    orientation = 1 if tags is None else tags.get(_ORIENTATION, 1)
+    return orientation if orientation in range(1, 9) else 1
 
 
 def upright(picture: Picture) -> Picture:
-    """The picture turned, and with black as black, for a format or a page that does neither by itself."""
+    """Return the picture upright and as a positive, for formats and pages that can store neither property."""
     if picture.turn == 1 and not picture.negative:
         return picture
 
-    def seen(pixels: Pixels, axes: str) -> Pixels:
+    def turned(pixels: Pixels, axes: str) -> Pixels:
         y, x = axes.index("Y"), axes.index("X")
         if picture.turn in (2, 3):
             pixels = np.flip(pixels, x)
@@ -36,7 +36,7 @@ def upright(picture: Picture) -> Picture:
                 pixels = np.flip(pixels, y)
         return pixels
 
-    def black(pixels: Pixels) -> Pixels:
+    def positive(pixels: Pixels) -> Pixels:
         if not picture.negative:
             return pixels
         top = np.iinfo(pixels.dtype).max if pixels.dtype.kind in "ui" else np.nanmax(pixels)
@@ -48,9 +48,10 @@ def upright(picture: Picture) -> Picture:
     return replace(
         picture,
         layers=[
-            replace(layer, pixels=black(seen(layer.pixels, layer.axes))) for layer in picture.layers
+            replace(layer, pixels=positive(turned(layer.pixels, layer.axes)))
+            for layer in picture.layers
         ],
-        alpha=None if picture.alpha is None else seen(picture.alpha, "YX"),
+        alpha=None if picture.alpha is None else turned(picture.alpha, "YX"),
         exif=picture.exif if exif is None else exif.tobytes(),
         turn=1,
         negative=False,
@@ -60,9 +61,9 @@ def upright(picture: Picture) -> Picture:
 def _parsed(exif: bytes | None) -> Image.Exif | None:
     if not exif:
         return None
-    found = Image.Exif()
+    tags = Image.Exif()
     try:
-        found.load(exif)
-    except Exception:  # whatever Pillow makes of damaged data
+        tags.load(exif)
+    except Exception:  # Pillow raises errors of any kind for damaged data
         return None
-    return found
+    return tags

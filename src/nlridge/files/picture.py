@@ -1,4 +1,4 @@
-"""What is in an image file."""
+"""The content of an image file."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,9 +12,9 @@ Pixels = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """An array of images of one kind.
+    """An array of one or more images of the same shape.
 
-    `axes` has a letter for each axis: Y and X, C for channels, and any other for the frames of a stack.
+    `axes` has one letter for each axis: Y and X, C for channels, and any other letter for the frames of a stack.
     """
 
     pixels: Pixels
@@ -22,40 +22,41 @@ class Layer:
 
     @property
     def channel_axis(self) -> int | None:
-        """The axis of channels in a frame."""
+        """The channel axis of a single frame, or None."""
         frame = [axis for axis in self.axes if axis in "YXC"]
         return frame.index("C") if "C" in frame else None
 
     def frames(self) -> Iterator[tuple[int | slice, ...]]:
-        """The index of each frame."""
+        """Yield the index of each frame."""
         stacked = [
             n for axis, n in zip(self.axes, self.pixels.shape, strict=True) if axis not in "YXC"
         ]
-        for found in np.ndindex(*stacked):
-            numbers = iter(found)
+        for number in np.ndindex(*stacked):
+            numbers = iter(number)
             yield tuple(slice(None) if axis in "YXC" else next(numbers) for axis in self.axes)
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """What is in an image file."""
+    """The content of an image file."""
 
     format: str
-    """The module that read it."""
+    """The name of the module that read it."""
     layers: list[Layer]
-    """Its pixels, without transparency: one array, unless a file holds images of several shapes."""
+    """The pixels without transparency: one layer, unless the file holds images of several shapes."""
     alpha: Pixels | None = None
-    """Its transparency, (height, width), if it has any: never denoised."""
+    """The transparency, of shape (height, width), if there is any.  It is not denoised."""
     profile: bytes | None = None
-    """The colour profile (ICC)."""
+    """The ICC colour profile."""
     exif: bytes | None = None
+    """The EXIF data."""
     turn: int = 1
-    """How it is to be turned when it is looked at: an orientation of EXIF, 1 to 8."""
+    """The orientation for display, from 1 to 8 as in EXIF."""
     negative: bool = False
-    """Whether 0 is white."""
+    """Whether the image is a negative, in which 0 is white."""
     channels: list[str] = field(default_factory=list)
-    """Names of the channels, if the file has any."""
+    """The names of the channels, if the file has any."""
     origin: Any = None
-    """What else the format needs to write it again."""
+    """Whatever else the module needs to write the same file again."""
     notes: list[str] = field(default_factory=list)
-    """What cannot be kept."""
+    """Sentences on what cannot be preserved."""

@@ -1,8 +1,15 @@
-"""Images larger than memory: the same algorithm, step by step over bands of rows that are kept in files.
+"""Images larger than memory: the same algorithm, pass by pass over bands of rows.
 
-`later` is an image of which rows are read when they are needed, `bands` the files that keep one, `stages` the steps
-of the algorithm on such images (with the coarser ones of `scales`), and `spreading` who does them: this process or
-a cluster.  `frames` are the images of an array, and what concerns the whole of one; `stores` opens and makes arrays
-on disk, and `running` goes from one to the other.  `graph` does the same for Dask arrays and keeps nothing in files.
-`denoising` is what the public function calls.
+entry       what `denoise` calls for Dask arrays and with `out`
+disk        opens and creates arrays on disk (Zarr, NPY, TIFF)
+limits      refuses arrays that are implausible or too large for the disk
+frames      the images of an array, and the plan for each of them
+run         denoises one array on disk into another
+resume      what an interrupted run leaves behind, so that the next one can resume
+stages      the passes of the algorithm, on intermediate images kept in files
+bands       the files of these intermediate images, one for each band of rows
+lazy        an image whose rows are read or computed on demand
+scales      coarser images, computed in parts
+executors   where bands are computed: in threads of this process, or on a Dask cluster
+dask_graph  the same passes as a Dask graph, without any files
 """

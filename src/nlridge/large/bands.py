@@ -1,4 +1,4 @@
-"""What is kept in files while an image is worked on: each file is whole, or it is not there."""
+"""Intermediate results in files.  Files are written atomically: a file that exists is complete."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -17,101 +17,106 @@ from ..files.atomic import writing
 Image = npt.NDArray[np.float32]
 
 
-def one_behind(parts: Iterable[tuple[int, Callable[[], object]]]) -> Iterator[int]:
-    """The numbers of parts, each when its function has been called: while the next part is computed.
+def finish_in_background(tasks: Iterable[tuple[int, Callable[[], object]]]) -> Iterator[int]:
+    """Call the `finish` function of each (number, finish) while the next task is computed.
 
-    That function waits for the disk.
+    Yields each number once its function has returned.  These functions wait for the disk.
     """
     with ThreadPoolExecutor(1, "nlridge-disk") as pool:
-        before: list[tuple[int, Future[object]]] = []
-        for number, finish in parts:
-            yield from _waited_for(before)
-            before = [(number, pool.submit(finish))]
-        yield from _waited_for(before)
+        pending: list[tuple[int, Future[object]]] = []
+        for number, finish in tasks:
+            yield from _wait_for(pending)
+            pending = [(number, pool.submit(finish))]
+        yield from _wait_for(pending)
 
 
-def _waited_for(parts: list[tuple[int, Future[object]]]) -> Iterator[int]:
-    for number, future in parts:
+def _wait_for(pending: list[tuple[int, Future[object]]]) -> Iterator[int]:
+    for number, future in pending:
         future.result()
         yield number
 
 
-def bands_of(height: int, band: int) -> list[range]:
-    """The rows of each band."""
-    return list(in_turn(range(height), band))
+def bands_of(height: int, band_height: int) -> list[range]:
+    """Return the rows of each band."""
+    return list(split_range(range(height), band_height))
 
 
-def in_turn(rows: range, count: int) -> Iterator[range]:
-    """All rows, some at a time."""
-    for top in range(rows.start, rows.stop, count):
-        yield range(top, min(top + count, rows.stop))
+def split_range(rows: range, count: int) -> Iterator[range]:
+    """Yield consecutive parts of a range, of `count` elements each; the last one may be shorter."""
+    for start in range(rows.start, rows.stop, count):
+        yield range(start, min(start + count, rows.stop))
 
 
 @dataclass(frozen=True)
-class Bands:
-    """An image of (planes, height, width) in a folder, a file for each band of its rows: (rows, planes, width)."""
+class BandFiles:
+    """An image of shape (planes, height, width) in a folder, with one file per band.
+
+    A file holds the pixels of its band as (rows, planes, width).
+    """
 
     folder: Path
     shape: tuple[int, int, int]
-    band: int
+    band_height: int
 
     def path(self, k: int) -> Path:
-        """The file of the k-th band."""
+        """Return the path of the k-th band."""
         return self.folder / str(k)
 
     def read(self, top: int, bottom: int) -> Image:
-        """Some rows, which may be of several bands."""
+        """Read the rows from `top` to `bottom`, which may span several bands."""
         planes, _, width = self.shape
-        found: Image = np.empty((bottom - top, planes, width), np.float32)
-        for k in range(top // self.band, -(-bottom // self.band)):
-            first, last = max(top, k * self.band), min(bottom, (k + 1) * self.band)
-            skip = (first - k * self.band) * planes * width * found.itemsize
+        pixels: Image = np.empty((bottom - top, planes, width), np.float32)
+        for k in range(top // self.band_height, -(-bottom // self.band_height)):
+            first = max(top, k * self.band_height)
+            last = min(bottom, (k + 1) * self.band_height)
+            skip = (first - k * self.band_height) * planes * width * pixels.itemsize
             count = (last - first) * planes * width
             rows = np.fromfile(self.path(k), np.float32, count, offset=skip)
-            found[first - top : last - top] = rows.reshape(last - first, planes, width)
-        image: Image = found.transpose(1, 0, 2)
+            pixels[first - top : last - top] = rows.reshape(last - first, planes, width)
+        image: Image = pixels.transpose(1, 0, 2)
         return image
 
 
-class Groups:
-    """The groups of similar patches of a step, kept for another: a file for each line of blocks.
+class GroupFiles:
+    """The groups of similar patches of a pass, stored for another pass: one file per line of blocks.
 
-    What the engine takes for a mapping from the first reference of a block.  `known` says whether they have
-    been found already.
+    The engine uses it as a mapping from the first reference (y, x) of a block to the positions in its groups.
+    `complete` tells whether the groups have already been stored.
     """
 
-    def __init__(self, folder: Path, shape: tuple[int, int], step: Pass, known: bool) -> None:
-        self.arguments = folder, shape, step, known
-        self.folder, self.known = folder, known
+    def __init__(self, folder: Path, shape: tuple[int, int], step: Pass, complete: bool) -> None:
+        self.arguments = folder, shape, step, complete
+        self.folder, self.complete = folder, complete
         self.lines = {int(line[0].ys[0]): line for line in lines(shape, step)}
-        self.some: dict[int, dict[int, npt.NDArray[Any]]] = {}
-        """Of lines that are being read or written: by the row, then by the column of the first reference."""
+        self.loaded: dict[int, dict[int, npt.NDArray[Any]]] = {}
+        """Lines in memory, while they are read or written: by row, then by column of the first reference."""
         self.lock = threading.Lock()
 
     def __reduce__(self) -> Any:
-        return Groups, self.arguments
+        return GroupFiles, self.arguments
 
     def __contains__(self, key: object) -> bool:
-        return self.known
+        return self.complete
 
     def __getitem__(self, key: tuple[int, int]) -> npt.NDArray[Any]:
         y, x = key
         with self.lock:
-            if y not in self.some:
-                for read in sorted(self.some)[:-2]:  # they are wanted one after the other
-                    del self.some[read]
+            if y not in self.loaded:
+                # The engine asks for the lines from top to bottom.
+                for finished in sorted(self.loaded)[:-2]:
+                    del self.loaded[finished]
                 with open(self.folder / str(y), "rb") as file:
-                    self.some[y] = {int(block.xs[0]): np.load(file) for block in self.lines[y]}
-            return self.some[y][x]
+                    self.loaded[y] = {int(block.xs[0]): np.load(file) for block in self.lines[y]}
+            return self.loaded[y][x]
 
     def __setitem__(self, key: tuple[int, int], places: npt.NDArray[Any]) -> None:
         y, x = key
         with self.lock:
-            line = self.some.setdefault(y, {})
+            line = self.loaded.setdefault(y, {})
             line[x] = places
             if len(line) < len(self.lines[y]):
                 return
-            del self.some[y]
+            del self.loaded[y]
         with writing(self.folder / str(y)) as file:
             for block in self.lines[y]:
                 np.save(file, line[int(block.xs[0])])

@@ -1,6 +1,6 @@
-"""Dask arrays: the steps of the algorithm as a graph, computed when its result is, by whatever scheduler there is.
+"""Dask arrays: the passes of the algorithm as a Dask graph, which any scheduler can compute.
 
-Bands are those that `stages` keeps in files; here they are handed from task to task instead.  A task is one thread.
+The bands that `stages` keeps in files are passed from task to task here.  Each task uses one thread.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,17 +23,17 @@ from ..planning.options import Options
 from ..planning.pixels import restored, stabilised
 from ..planning.plan import Plan, float_type
 from .bands import bands_of
-from .frames import Planned, expect_finite, frames_of, planned
-from .lazy import Image, part
-from .scales import around, coarser_part, fine_rows, halved, with_coarse_part
+from .frames import PlannedFrame, expect_finite, frames_of, plan_frame
+from .lazy import Image, from_rows
+from .scales import coarse_rows, coarser_part, fine_rows, with_coarse_part, with_margin
 
 
 @dataclass(frozen=True)
-class _Computed:
-    """A Dask array of which slices are computed at once: what concerns the whole image is found out so."""
+class _EagerDaskArray:
+    """A Dask array whose slices are computed immediately, for the plan, which depends on the whole image."""
 
     array: Any
-    is_computed = True
+    computes_on_read = True
 
     @property
     def chunks(self) -> tuple[int, ...]:
@@ -48,44 +48,46 @@ class _Computed:
         return self.array.dtype
 
     def __getitem__(self, index: Any) -> npt.NDArray[Any]:
-        found: npt.NDArray[Any] = self.array[index].compute()
-        return found
+        pixels: npt.NDArray[Any] = self.array[index].compute()
+        return pixels
 
 
-def denoised_later(image: Any, layout: Layout, options: Options, band: int) -> Any:
-    """The denoised image as a Dask array, in the chunks of the image."""
+def denoise_dask(image: Any, layout: Layout, options: Options, band_height: int) -> Any:
+    """Return the denoised image as a Dask array with the chunks of the image, not yet computed."""
     import dask.array as da
 
     pixels: Any = layout.frames(image)
-    frames = frames_of(_Computed(image), layout.axes)
-    found: Any = da.stack(
+    frames = frames_of(_EagerDaskArray(image), layout.axes)
+    results: Any = da.stack(
         [
-            _denoised(some, planned(frame, layout, options), band)
-            for some, frame in zip(pixels, frames, strict=True)
+            _denoise_frame(frame_pixels, plan_frame(frame, layout, options), band_height)
+            for frame_pixels, frame in zip(pixels, frames, strict=True)
         ]
     )
-    result: Any = layout.like_image(found)
+    result: Any = layout.like_image(results)
     return result.rechunk(image.chunks)
 
 
-def _denoised(pixels: Any, here: Planned, band: int) -> Any:
-    """One frame, as (channels, height, width)."""
-    graph, plan = Graph(band), here.plan
-    whole = graph.bands_of_array(pixels)
+def _denoise_frame(pixels: Any, planned: PlannedFrame, band_height: int) -> Any:
+    """Denoise a Dask array of shape (channels, height, width)."""
+    graph, plan = Graph(band_height), planned.plan
+    source = graph.bands_of_array(pixels)
     results: list[Any] = []
     for planes in plan.planes:
         shape = (len(planes.channels), *pixels.shape[1:])
-        noisy = graph.mapped(shape, _noisy, [whole], plan, planes)
-        noise = plan.plane_noise(planes, here.levels)
+        noisy = graph.map_bands(shape, _noisy_planes, [source], plan, planes)
+        noise = plan.plane_noise(planes, planned.levels)
         scales: Any = graph
-        *_, result = denoised(noisy, noise, plan.recipe, graph.run_pass, plan.tuning, scales=scales)
-        results.append(result)
-    finished = graph.mapped(pixels.shape, _restored, [whole, *results], plan)
-    return graph.as_array(finished, pixels, float_type(pixels.dtype))
+        *_, plane_result = denoised(
+            noisy, noise, plan.recipe, graph.run_pass, plan.tuning, scales=scales
+        )
+        results.append(plane_result)
+    result = graph.map_bands(pixels.shape, _restored, [source, *results], plan)
+    return graph.as_array(result, float_type(pixels.dtype))
 
 
-class Banded:
-    """An image whose bands are tasks of a graph; sums and multiples of such images are such images."""
+class GraphImage:
+    """An image whose bands are tasks of a graph.  Sums, differences and multiples add tasks to the graph."""
 
     def __init__(self, graph: "Graph", name: str, shape: tuple[int, ...]) -> None:
         self.graph, self.name, self.shape = graph, name, shape
@@ -93,133 +95,136 @@ class Banded:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, planes: slice) -> "Banded":
+    def __getitem__(self, planes: slice) -> "GraphImage":
         count = len(range(*planes.indices(len(self))))
-        return self.graph.mapped((count, *self.shape[1:]), _planes, [self], planes)
+        return self.graph.map_bands((count, *self.shape[1:]), _planes, [self], planes)
 
-    def __add__(self, other: "Banded") -> "Banded":
-        return self.graph.mapped(self.shape, _sum, [self, other])
+    def __add__(self, other: "GraphImage") -> "GraphImage":
+        return self.graph.map_bands(self.shape, _sum, [self, other])
 
-    def __sub__(self, other: "Banded") -> "Banded":
-        return self.graph.mapped(self.shape, _difference, [self, other])
+    def __sub__(self, other: "GraphImage") -> "GraphImage":
+        return self.graph.map_bands(self.shape, _difference, [self, other])
 
-    def __rmul__(self, factor: float) -> "Banded":
-        return self.graph.mapped(self.shape, _multiple, [self], factor)
+    def __rmul__(self, factor: float) -> "GraphImage":
+        return self.graph.map_bands(self.shape, _multiple, [self], factor)
 
     def key(self, k: int) -> Any:
-        """Of the task of a band."""
+        """Return the key of the task that computes the k-th band."""
         return (self.name, 0, k, 0)
 
     def rows(self, rows: range) -> tuple[int, list[Any]]:
-        """The tasks that these rows are in, and the first row of the first."""
-        band = self.graph.band
-        first, last = rows.start // band, -(-rows.stop // band)
-        return first * band, [self.key(k) for k in range(first, last)]
+        """Return the first row of the first band that contains `rows`, and the keys of all such bands."""
+        band_height = self.graph.band_height
+        first, last = rows.start // band_height, -(-rows.stop // band_height)
+        return first * band_height, [self.key(k) for k in range(first, last)]
 
 
 class Graph:
-    """Steps and scales for `framework.denoised` that only write down what is to be computed.
+    """Passes and scales for `framework.denoised` that only add tasks to a graph.
 
-    Tasks are written down one by one: Dask optimises arrays that are handed to its `delayed` functions each by
-    itself, and what they have in common would be computed again and again.
+    The tasks are added one by one.  With `dask.delayed`, Dask would optimise each array separately, and compute what
+    they share again and again.
     """
 
-    def __init__(self, band: int) -> None:
-        self.band = band
+    def __init__(self, band_height: int) -> None:
+        self.band_height = band_height
         self.tasks: dict[Any, Any] = {}
 
-    def bands_of_array(self, array: Any) -> Banded:
-        """A Dask array, in bands."""
-        cut = array.rechunk({0: -1, 1: self.band, 2: -1})
-        self.source = cut
-        return Banded(self, cut.name, tuple(array.shape))
+    def bands_of_array(self, array: Any) -> GraphImage:
+        """Split a Dask array into bands."""
+        self.source = array.rechunk({0: -1, 1: self.band_height, 2: -1})
+        return GraphImage(self, self.source.name, tuple(array.shape))
 
-    def as_array(self, image: Banded, like: Any, dtype: Any) -> Any:
-        """The Dask array of an image."""
+    def as_array(self, image: GraphImage, dtype: Any) -> Any:
+        """Return an image as a Dask array."""
         import dask.array as da
         from dask.highlevelgraph import HighLevelGraph
 
         tasks = HighLevelGraph.from_collections(image.name, self.tasks, dependencies=[self.source])
         planes, height, width = image.shape
-        chunks = ((planes,), tuple(map(len, bands_of(height, self.band))), (width,))
+        chunks = ((planes,), tuple(map(len, bands_of(height, self.band_height))), (width,))
         return da.Array(tasks, image.name, chunks, dtype=dtype)
 
-    def _new(self, shape: tuple[int, ...]) -> Banded:
-        return Banded(self, f"nlridge-{uuid4().hex}", shape)
+    def _new_image(self, shape: tuple[int, ...]) -> GraphImage:
+        return GraphImage(self, f"nlridge-{uuid4().hex}", shape)
 
-    def _given(self, *arguments: Any) -> str:
-        """The key of what all bands are given, which is handed over once."""
-        key = f"given-{uuid4().hex}"
-        self.tasks[key] = (_Given(arguments),)
+    def _shared(self, *arguments: Any) -> str:
+        """Add a task that returns arguments shared by all bands, so that they are sent only once; returns its key."""
+        key = f"shared-{uuid4().hex}"
+        self.tasks[key] = (_Shared(arguments),)
         return key
 
-    def mapped(
+    def map_bands(
         self,
         shape: tuple[int, ...],
         function: Callable[..., Any],
-        images: list[Banded],
+        images: list[GraphImage],
         *arguments: Any,
-    ) -> Banded:
-        """The image whose bands are function(arguments, the same band of each image)."""
-        found, given = self._new(shape), self._given(*arguments)
-        for k in range(len(bands_of(shape[1], self.band))):
-            self.tasks[found.key(k)] = (function, given, *(image.key(k) for image in images))
-        return found
+    ) -> GraphImage:
+        """Return the image whose bands are function(arguments, the same band of each image)."""
+        result, shared = self._new_image(shape), self._shared(*arguments)
+        for k in range(len(bands_of(shape[1], self.band_height))):
+            self.tasks[result.key(k)] = (function, shared, *(image.key(k) for image in images))
+        return result
 
     def run_pass(
         self, inputs: StepInputs, step: Pass, groups: dict[Any, Any] | None = None
-    ) -> tuple[Banded, Banded]:
-        """A pass of the engine; the groups of a band go from its task to that of the next round."""
+    ) -> tuple[GraphImage, GraphImage]:
+        """Run a pass of the engine; the task of a band passes its groups on to the task of the next round."""
         noisy: Any = inputs.noisy
         _, height, width = noisy.shape
         images: list[Any] = inputs.images()
         numbered = inputs.mapped(images.index)
-        given = self._given(noisy.shape, numbered, step)
-        both = self._new(noisy.shape)
-        known = None if groups is None else groups.get("of")
-        for k, rows in enumerate(bands_of(height, self.band)):
+        shared = self._shared(noisy.shape, numbered, step)
+        outputs = self._new_image(noisy.shape)
+        earlier = None if groups is None else groups.get("round")
+        for k, rows in enumerate(bands_of(height, self.band_height)):
             needed = rows_read(lines((height, width), step, rows), (height, width), step.settings)
-            remembered = groups is not None if known is None else known.key(k)
-            self.tasks[both.key(k)] = (
+            previous = groups is not None if earlier is None else earlier.key(k)
+            self.tasks[outputs.key(k)] = (
                 _run_pass,
-                given,
-                remembered,
+                shared,
+                previous,
                 (rows.start, rows.stop),
                 noisy.rows(needed)[0],
                 *(image.rows(needed)[1] for image in images),
             )
-        if groups is not None and known is None:
-            groups["of"] = both
-        result = self.mapped(noisy.shape, _item, [both], 0)
-        return result, self.mapped(noisy.shape, _item, [both], 1) if inputs.keeps_noise else result
+        if groups is not None and earlier is None:
+            groups["round"] = outputs
+        result = self.map_bands(noisy.shape, _item, [outputs], 0)
+        if not inputs.keeps_noise:
+            return result, result
+        return result, self.map_bands(noisy.shape, _item, [outputs], 1)
 
-    def coarser(self, image: Banded) -> Banded:
+    def coarser(self, image: GraphImage) -> GraphImage:
         """See `pyramid`."""
         planes, height, width = image.shape
-        found = self._new((planes, *pyramid.coarser_shape((height, width))))
-        given = self._given(height)
-        for k, rows in enumerate(bands_of(found.shape[1], self.band)):
+        result = self._new_image((planes, *pyramid.coarser_shape((height, width))))
+        shared = self._shared(height)
+        for k, rows in enumerate(bands_of(result.shape[1], self.band_height)):
             first, parts = image.rows(fine_rows(rows, height))
-            self.tasks[found.key(k)] = (_coarser, given, (rows.start, rows.stop), first, parts)
-        return found
+            self.tasks[result.key(k)] = (_coarser, shared, (rows.start, rows.stop), first, parts)
+        return result
 
     def coarser_noise(self, noise: PlaneNoise) -> PlaneNoise:
         """See `pyramid`."""
         return pyramid.coarser_noise(noise)
 
-    def with_coarse(self, image: Banded, coarse: Banded, level: int, most: float) -> Banded:
+    def with_coarse(
+        self, image: GraphImage, coarse: GraphImage, level: int, most: float
+    ) -> GraphImage:
         """See `pyramid`."""
-        found, height = self._new(image.shape), image.shape[1]
-        given = self._given(height, level, most)
-        for k, rows in enumerate(bands_of(height, self.band)):
-            needed = around(rows, height, level)
-            parts = [*image.rows(needed), *coarse.rows(halved(needed))]
-            self.tasks[found.key(k)] = (_with_coarse, given, (rows.start, rows.stop), *parts)
-        return found
+        result, height = self._new_image(image.shape), image.shape[1]
+        shared = self._shared(height, level, most)
+        for k, rows in enumerate(bands_of(height, self.band_height)):
+            needed = with_margin(rows, height, level)
+            parts = [*image.rows(needed), *coarse.rows(coarse_rows(needed))]
+            self.tasks[result.key(k)] = (_with_coarse, shared, (rows.start, rows.stop), *parts)
+        return result
 
 
-class _Given:
-    """Arguments that are no tasks, whatever they look like."""
+class _Shared:
+    """A function that returns its arguments; Dask does not search it for tasks."""
 
     def __init__(self, arguments: tuple[Any, ...]) -> None:
         self.arguments = arguments
@@ -228,81 +233,85 @@ class _Given:
         return self.arguments
 
 
-# What the tasks do; the first argument is what all bands are given.
+# The functions of the tasks.  The first argument is the one that all bands share.
 
 
-def _planes(given: tuple[slice], image: Image) -> Image:
-    return image[given[0]]
+def _planes(shared: tuple[slice], image: Image) -> Image:
+    return image[shared[0]]
 
 
-def _sum(given: Any, a: Image, b: Image) -> Image:
+def _sum(shared: Any, a: Image, b: Image) -> Image:
     return a + b
 
 
-def _difference(given: Any, a: Image, b: Image) -> Image:
+def _difference(shared: Any, a: Image, b: Image) -> Image:
     return a - b
 
 
-def _multiple(given: tuple[float], image: Image) -> Image:
-    return given[0] * image
+def _multiple(shared: tuple[float], image: Image) -> Image:
+    return shared[0] * image
 
 
-def _item(given: tuple[int], several: Sequence[Image]) -> Image:
-    return several[given[0]]
+def _item(shared: tuple[int], images: Sequence[Image]) -> Image:
+    return images[shared[0]]
 
 
-def _noisy(given: tuple[Plan, Planes], pixels: npt.NDArray[Any]) -> Image:
-    plan, planes = given
+def _noisy_planes(shared: tuple[Plan, Planes], pixels: npt.NDArray[Any]) -> Image:
+    plan, planes = shared
     return planes.of(stabilised(plan, planes.channels, expect_finite(pixels)))
 
 
-def _restored(given: tuple[Plan], pixels: npt.NDArray[Any], *images: Image) -> Any:
-    return restored(given[0], pixels, images)
+def _restored(shared: tuple[Plan], pixels: npt.NDArray[Any], *images: Image) -> Any:
+    return restored(shared[0], pixels, images)
 
 
-def _coarser(given: tuple[int], ends: tuple[int, int], first: int, parts: list[Image]) -> Image:
-    rows, (height,) = range(*ends), given
+def _coarser(shared: tuple[int], ends: tuple[int, int], first: int, parts: list[Image]) -> Image:
+    rows, (height,) = range(*ends), shared
     needed = fine_rows(rows, height)
-    return coarser_part(_cut(parts, first, needed), needed, rows)
+    return coarser_part(_select_rows(parts, first, needed), needed, rows)
 
 
 def _with_coarse(
-    given: tuple[int, int, float],
+    shared: tuple[int, int, float],
     ends: tuple[int, int],
     first: int,
     parts: list[Image],
     first_coarse: int,
     coarse: list[Image],
 ) -> Image:
-    rows, (height, level, most) = range(*ends), given
-    needed = around(rows, height, level)
-    small = _cut(coarse, first_coarse, halved(needed))
-    return with_coarse_part(_cut(parts, first, needed), small, level, most, needed, rows)
+    rows, (height, level, most) = range(*ends), shared
+    needed = with_margin(rows, height, level)
+    fine = _select_rows(parts, first, needed)
+    small = _select_rows(coarse, first_coarse, coarse_rows(needed))
+    return with_coarse_part(fine, small, level, most, needed, rows)
 
 
-def _cut(parts: list[Image], first: int, rows: range) -> Image:
-    """Some rows of bands that follow each other."""
-    together = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-    return together[:, rows.start - first : rows.stop - first]
+def _select_rows(bands: list[Image], first: int, rows: range) -> Image:
+    """Return `rows` from consecutive bands; `first` is the first row of the first band."""
+    joined = bands[0] if len(bands) == 1 else np.concatenate(bands, axis=1)
+    return joined[:, rows.start - first : rows.stop - first]
 
 
 def _run_pass(
-    given: tuple[Any, StepInputs, Pass],
-    remembered: Any,
+    shared: tuple[Any, StepInputs, Pass],
+    previous: Any,
     ends: tuple[int, int],
     first: int,
     *images: list[Image],
 ) -> tuple[Image, Image, dict[Any, Any]]:
-    """The rows of the result, the same with some of the noise left in it, and the groups.
+    """Return some rows of the result, the same rows with some of the noise kept, and the groups.
 
-    `remembered` is what another round gave, or whether there is another that will want the groups.
+    `previous` is what this function returned in an earlier round, or else whether a later round needs the groups.
     """
-    shape, numbered, step = given
-    there: list[Any] = [part(np.concatenate(parts, axis=1), first, shape) for parts in images]
-    inputs = numbered.mapped(lambda number: there[number])
-    known = remembered[2] if isinstance(remembered, tuple) else {}
-    groups = dict(known) if remembered else None
+    shape, numbered, step = shared
+    available: list[Any] = [
+        from_rows(np.concatenate(bands, axis=1), first, shape) for bands in images
+    ]
+    inputs = numbered.mapped(lambda number: available[number])
+    earlier_groups = previous[2] if isinstance(previous, tuple) else {}
+    groups = dict(earlier_groups) if previous else None
     strips = cpu.strips(inputs, step, groups, rows=range(*ends), workers=1, tick=lambda: None)
-    _, results, rests = zip(*strips, strict=True)
-    result, rest = (np.concatenate(some, axis=1) for some in (results, rests))
-    return result, rest, {} if known else groups or {}
+    _, results, noisier_results = zip(*strips, strict=True)
+    result = np.concatenate(results, axis=1)
+    noisier = np.concatenate(noisier_results, axis=1)
+    return result, noisier, {} if earlier_groups else groups or {}

@@ -1,4 +1,4 @@
-"""Arrays on disk: opened without being read, and made to be written bit by bit."""
+"""Arrays on disk: opened without being read, and created to be written part by part."""
 
 import errno
 import math
@@ -24,23 +24,23 @@ SUFFIXES = (".zarr", ".npy", ".tif", ".tiff")
 
 
 @dataclass(frozen=True)
-class Opened:
-    """An array on disk, and what is known about it."""
+class OpenedArray:
+    """An array on disk, with its metadata."""
 
     array: Any
     axes: str | None = None
-    """A letter for each axis, where the file says so."""
+    """One letter for each axis, if the file names them."""
     group: Any = None
-    """The group of a pyramid of images (OME-Zarr), of which the array is the largest."""
+    """The group of an OME-Zarr pyramid, whose largest image is the array."""
     levels: tuple[str, ...] = ()
-    """The names of its images, the largest first."""
+    """The names of the images in the pyramid, from the largest to the smallest."""
 
 
 @dataclass(frozen=True)
 class RawArray:
-    """An array that stands in a file as it would in memory.
+    """An uncompressed array in a file, in the layout that it would have in memory.
 
-    It is mapped only while it is being read, so that it takes no memory, and it can be sent to another process.
+    The file is mapped only while it is read, so that the object takes no memory and can be sent to other processes.
     """
 
     path: Path
@@ -49,33 +49,33 @@ class RawArray:
     offset: int
 
     def __getitem__(self, index: Any) -> npt.NDArray[Any]:
-        return np.array(self.readable()[index])
+        return np.array(self.mapped()[index])
 
     def __setitem__(self, index: tuple[slice, ...], values: npt.NDArray[Any]) -> None:
-        """By writing, not by a map: on a full disk that would end the process."""
+        """Write to the file; writing to a memory map would kill the process if the disk is full."""
         spans = [range(*s.indices(n)) for s, n in zip(index, self.shape, strict=True)]
-        # Up to the last axis that is cut, each pixel of which is followed by whole further axes.
-        parts = [len(span) < n for span, n in zip(spans, self.shape, strict=True)]
-        last = max((axis for axis, part in enumerate(parts) if part), default=0)
+        # All axes after the last one that is sliced are complete, so that the values along them are contiguous.
+        sliced = [len(span) < n for span, n in zip(spans, self.shape, strict=True)]
+        last = max((axis for axis, is_sliced in enumerate(sliced) if is_sliced), default=0)
         steps = [math.prod(self.shape[k + 1 :]) for k in range(last + 1)]
         values = np.ascontiguousarray(values, self.dtype)
         with open(self.path, "rb+") as file:
             for number in np.ndindex(*values.shape[:last]):
                 first = [span[k] for span, k in zip(spans, (*number, 0), strict=False)]
-                place = sum(k * step for k, step in zip(first, steps, strict=True))
-                file.seek(self.offset + place * self.dtype.itemsize)
+                position = sum(k * step for k, step in zip(first, steps, strict=True))
+                file.seek(self.offset + position * self.dtype.itemsize)
                 file.write(values[number].data)
             file.flush()
             os.fsync(file.fileno())
 
-    def readable(self) -> "np.memmap[Any, Any]":
-        """As NumPy has it."""
+    def mapped(self) -> "np.memmap[Any, Any]":
+        """Return a read-only memory map."""
         return np.memmap(self.path, self.dtype, "r", self.offset, self.shape)
 
 
 @dataclass(frozen=True)
 class TiffArray:
-    """The first series of a TIFF file that is compressed or tiled, opened only while it is being read."""
+    """The first series of a compressed or tiled TIFF file, which is opened only while it is read."""
 
     path: Path
     dtype: np.dtype[Any]
@@ -89,73 +89,77 @@ class TiffArray:
             return np.asarray(_zarr().open(store, mode="r")[index])
 
 
-def opened(path: Path) -> Opened:
-    """The array in a file or a folder, by its name."""
+def open_array(path: Path) -> OpenedArray:
+    """Open the array in a file or a folder, in the format of its name."""
     if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file")
+        raise FileNotFoundError(
+            f"{path}: no such file"
+        )  # as the command line reports missing files
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise ValueError(
-            f"input is {path}; expected one of {', '.join(SUFFIXES)} to be worked on tile by tile"
+            f"input is {path}; expected one of {', '.join(SUFFIXES)} for processing in tiles"
         )
-    return opened_as(path, suffix)
+    return open_array_as(path, suffix)
 
 
-def readable(path: Path) -> Any:
-    """Likewise, as others know it: a Zarr array, or a memory map that cannot be written to."""
-    found = opened(path).array
-    return found.readable() if isinstance(found, RawArray) else found
+def open_read_only(path: Path) -> Any:
+    """Open an array as a type that callers know: a Zarr array or a read-only memory map."""
+    array = open_array(path).array
+    return array.mapped() if isinstance(array, RawArray) else array
 
 
 def is_zarr(path: Path) -> bool:
-    """Whether a folder is an array or a group of Zarr."""
+    """Return whether a folder is a Zarr array or group."""
     return any((path / name).exists() for name in ("zarr.json", ".zarray", ".zgroup"))
 
 
-def opened_as(path: Path, suffix: str) -> Opened:
-    """Likewise, whatever its name."""
-    return {".npy": _opened_npy, ".zarr": _opened_zarr}.get(suffix, _opened_tiff)(path)
+def open_array_as(path: Path, suffix: str) -> OpenedArray:
+    """Open an array in the format of a suffix, whatever its name."""
+    return {".npy": _open_npy, ".zarr": _open_zarr}.get(suffix, _open_tiff)(path)
 
 
-def _opened_npy(path: Path) -> Opened:
+def _open_npy(path: Path) -> OpenedArray:
     expect_regular(path)
     mapped = np.load(path, mmap_mode="r", allow_pickle=False)
     if not mapped.flags.c_contiguous:
-        raise ValueError(f"{path} holds an array in Fortran's order; expected rows one by one")
-    return Opened(RawArray(path, mapped.dtype, mapped.shape, mapped.offset))
+        raise ValueError(f"{path} holds an array in Fortran order; expected C order")
+    return OpenedArray(RawArray(path, mapped.dtype, mapped.shape, mapped.offset))
 
 
-def _opened_zarr(path: Path) -> Opened:
+def _open_zarr(path: Path) -> OpenedArray:
     zarr = _zarr()
-    bytes_in(path)  # regular files, before one of them is opened
-    with _in_one_sentence(path):
-        found = zarr.open(path, mode="r")
-        return Opened(found) if isinstance(found, zarr.Array) else _opened_pyramid(path, found)
+    bytes_in(path)  # refuses pipes before any file is opened
+    with _convert_errors(path):
+        node = zarr.open(path, mode="r")
+        return OpenedArray(node) if isinstance(node, zarr.Array) else _open_pyramid(path, node)
 
 
-def _opened_pyramid(path: Path, found: Any) -> Opened:
-    """A group of OME-Zarr."""
+def _open_pyramid(path: Path, group: Any) -> OpenedArray:
+    """Open an OME-Zarr group."""
     zarr = _zarr()
-    attributes = found.attrs.asdict()
-    about = attributes.get("ome", attributes)
-    if not isinstance(about, dict) or "multiscales" not in about:
+    attributes = group.attrs.asdict()
+    metadata = attributes.get("ome", attributes)
+    if not isinstance(metadata, dict) or "multiscales" not in metadata:
         arrays = ", ".join(sorted(p.name for p in path.iterdir() if is_zarr(p))) or "none"
         raise ValueError(
-            f"{path} is a group without multiscales; expected an array (from Python, one of its: {arrays})"
+            f"{path} is a group without multiscales; expected an array (in Python, open one of its arrays: {arrays})"
         )
-    scale, levels = _levels_of(path, about["multiscales"])
+    scale, levels = _first_pyramid(path, metadata["multiscales"])
     shapes = []
     for name in levels:
-        if not isinstance(found.get(name), zarr.Array):
-            raise ValueError(f"{path} has no array {name}, which its multiscales name")
-        shapes.append(found[name].shape)
+        if not isinstance(group.get(name), zarr.Array):
+            raise ValueError(
+                f"{path} has no array {name}; expected one, since its multiscales name it"
+            )
+        shapes.append(group[name].shape)
     for name, fine, coarse in zip(levels[1:], shapes, shapes[1:], strict=False):
-        _expect_whole_factors(path, name, fine, coarse)
-    return Opened(found[levels[0]], _letters(path, scale.get("axes")), found, levels)
+        _expect_integer_factors(path, name, fine, coarse)
+    return OpenedArray(group[levels[0]], _axis_letters(path, scale.get("axes")), group, levels)
 
 
-def _levels_of(path: Path, scales: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The first pyramid, and the names of its arrays."""
+def _first_pyramid(path: Path, scales: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the metadata of the first pyramid, and the names of its arrays."""
     try:
         names = tuple(level["path"] for level in scales[0]["datasets"])
         if names and all(isinstance(name, str) and name for name in names):
@@ -168,8 +172,8 @@ def _levels_of(path: Path, scales: Any) -> tuple[dict[str, Any], tuple[str, ...]
 
 
 @contextmanager
-def _in_one_sentence(path: Path) -> Iterator[None]:
-    """Whatever Zarr makes of a damaged store is a ValueError with its name, and nothing is printed besides."""
+def _convert_errors(path: Path) -> Iterator[None]:
+    """Turn any error that Zarr raises for a damaged store into a ValueError with its path; suppress warnings."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -177,14 +181,14 @@ def _in_one_sentence(path: Path) -> Iterator[None]:
     except (MemoryError, ImportError):
         raise
     except Exception as error:
-        words = one_line(error)
-        if not words.startswith(str(path)):
-            words = f"{path} is not a Zarr array or group that can be read: {words}"
-        raise ValueError(words) from None
+        message = one_line(error)
+        if not message.startswith(str(path)):
+            message = f"{path} is not a readable Zarr array or group: {message}"
+        raise ValueError(message) from None
 
 
-def _letters(path: Path, axes: Any) -> str:
-    """A letter for each axis: its name, or any other where that is longer."""
+def _axis_letters(path: Path, axes: Any) -> str:
+    """Return one letter for each axis: its name, or an arbitrary letter if the name is longer."""
     others = iter("QRSUVWABDEFGHIJ")
     letters: list[str] = []
     for axis in "tczyx" if axes is None else axes if isinstance(axes, list) else [None]:
@@ -195,11 +199,11 @@ def _letters(path: Path, axes: Any) -> str:
     return "".join(letters)
 
 
-def _expect_whole_factors(
+def _expect_integer_factors(
     path: Path, name: str, fine: tuple[int, ...], coarse: tuple[int, ...]
 ) -> None:
-    """Of the sizes of two levels, so that pixels of the one are means of those of the other."""
-    known = (
+    """Check that the sizes of two levels differ by integer factors, so that coarse pixels are means of fine ones."""
+    valid = (
         len(fine) == len(coarse)
         and min(coarse, default=0) > 0
         and all(
@@ -207,13 +211,13 @@ def _expect_whole_factors(
             for a, b in zip(fine, coarse, strict=True)
         )
     )
-    if not known:
+    if not valid:
         raise ValueError(
-            f"{path} has a level {name} of shape {coarse} below one of {fine}; expected whole factors"
+            f"{path} has a level {name} of shape {coarse} below one of {fine}; expected integer factors"
         )
 
 
-def _opened_tiff(path: Path) -> Opened:
+def _open_tiff(path: Path) -> OpenedArray:
     import tifffile
 
     expect_regular(path)
@@ -224,12 +228,12 @@ def _opened_tiff(path: Path) -> Opened:
             dtype = np.dtype(file.byteorder + series.dtype.char)
             end = series.dataoffset + dtype.itemsize * int(np.prod(series.shape))
             if path.stat().st_size < end:
-                raise ValueError(f"{path}: the file is damaged: it ends too early")
-            return Opened(RawArray(path, dtype, series.shape, series.dataoffset), axes)
-        _zarr()  # is it there?
+                raise ValueError(f"{path}: the file is damaged: it is truncated")
+            return OpenedArray(RawArray(path, dtype, series.shape, series.dataoffset), axes)
+        _zarr()  # raises ImportError now rather than when the array is read
         rows = page.tile[0] if page.is_tiled else page.rowsperstrip
         chunks = [rows if axis == "Y" else 1 for axis in axes]
-        return Opened(TiffArray(path, series.dtype, series.shape, tuple(chunks)), axes)
+        return OpenedArray(TiffArray(path, series.dtype, series.shape, tuple(chunks)), axes)
 
 
 def _zarr() -> Any:
@@ -242,67 +246,67 @@ def _zarr() -> Any:
 
 @dataclass(frozen=True)
 class NewArray:
-    """What a new array on disk is to be like."""
+    """The specification of a new array on disk."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     axes: str
     tile: int
-    like: Opened = field(default_factory=lambda: Opened(None))
-    """What it is made from; its metadata are kept."""
+    like: OpenedArray = field(default_factory=lambda: OpenedArray(None))
+    """The array that it is made from, whose metadata are copied."""
 
 
-def made(path: Path, suffix: str, wanted: NewArray) -> Any:
-    """An array to write to; one that is there already, from a run that was stopped, is kept."""
+def create_or_open(path: Path, suffix: str, spec: NewArray) -> Any:
+    """Create an array to write to, or open the one that an interrupted run has left."""
     if not path.exists():
         start = path.with_name("new")
         if start.is_dir():
             shutil.rmtree(start)
-        {".npy": _make_npy, ".zarr": _make_zarr}.get(suffix, _make_tiff)(start, wanted)
+        {".npy": _make_npy, ".zarr": _make_zarr}.get(suffix, _make_tiff)(start, spec)
         os.replace(start, path)
     if suffix != ".zarr":
-        return opened_as(path, suffix).array
+        return open_array_as(path, suffix).array
     zarr = _zarr()
-    found = zarr.open(path, mode="r+")
-    return found if isinstance(found, zarr.Array) else found[wanted.like.levels[0]]
+    node = zarr.open(path, mode="r+")
+    return node if isinstance(node, zarr.Array) else node[spec.like.levels[0]]
 
 
-def _make_npy(path: Path, wanted: NewArray) -> None:
+def _make_npy(path: Path, spec: NewArray) -> None:
     with open(path, "wb") as file:
-        about = {
-            "descr": np.lib.format.dtype_to_descr(wanted.dtype),
+        header = {
+            "descr": np.lib.format.dtype_to_descr(spec.dtype),
             "fortran_order": False,
-            "shape": wanted.shape,
+            "shape": spec.shape,
         }
-        np.lib.format.write_array_header_1_0(file, about)
+        np.lib.format.write_array_header_1_0(file, header)
         offset = file.tell()
-    allocate(path, offset, wanted)
+    allocate(path, offset, spec)
 
 
-def _make_tiff(path: Path, wanted: NewArray) -> None:
+def _make_tiff(path: Path, spec: NewArray) -> None:
     import tifffile
 
-    in_colour = wanted.axes.endswith("C") and wanted.shape[-1] in (3, 4)
+    in_colour = spec.axes.endswith("C") and spec.shape[-1] in (3, 4)
     offset, _ = tifffile.imwrite(  # type: ignore[misc]
         path,
-        shape=wanted.shape,
-        dtype=wanted.dtype,
+        shape=spec.shape,
+        dtype=spec.dtype,
         bigtiff=True,
         photometric="rgb" if in_colour else "minisblack",
-        metadata={"axes": wanted.axes.replace("C", "S") if in_colour else wanted.axes},
+        metadata={"axes": spec.axes.replace("C", "S") if in_colour else spec.axes},
         returnoffset=True,
     )
-    allocate(path, offset, wanted)
+    allocate(path, offset, spec)
 
 
-def allocate(path: Path, offset: int, wanted: NewArray) -> None:
-    """Have the disk hold a file's pixels from the start: a full one is noticed before the work, not after hours."""
-    size = math.prod(wanted.shape) * wanted.dtype.itemsize
+def allocate(path: Path, offset: int, spec: NewArray) -> None:
+    """Reserve the disk space of a file, so that a full disk is noticed at the start rather than after hours."""
+    size = math.prod(spec.shape) * spec.dtype.itemsize
     with open(path, "rb+") as file:
         try:
             os.posix_fallocate(file.fileno(), offset, size)
             return
-        except AttributeError:  # not on macOS, nor on Windows
+        except AttributeError:  # macOS and Windows
             pass
         except OSError as error:
             if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
@@ -312,26 +316,24 @@ def allocate(path: Path, offset: int, wanted: NewArray) -> None:
             file.write(bytes(min(2**20, size - start)))
 
 
-def _make_zarr(path: Path, wanted: NewArray) -> None:
+def _make_zarr(path: Path, spec: NewArray) -> None:
     zarr = _zarr()
-    like, group = wanted.like.array, wanted.like.group
-    known = isinstance(like, zarr.Array)
-    options: dict[str, Any] = {"zarr_format": like.metadata.zarr_format if known else 3}
+    like, group = spec.like.array, spec.like.group
+    from_zarr = isinstance(like, zarr.Array)
+    options: dict[str, Any] = {"zarr_format": like.metadata.zarr_format if from_zarr else 3}
     where: dict[str, Any] = {"store": str(path)}
     if group is not None:
         root = zarr.create_group(str(path), attributes=dict(group.attrs), **options)
-        where = {"store": root.store, "name": wanted.like.levels[0]}
-    if known:
-        options |= _like(like)
-    sides = dict.fromkeys("YX", wanted.tile) | {"C": max(wanted.shape)}
-    chunks = [min(sides.get(a, 1), n) for a, n in zip(wanted.axes, wanted.shape, strict=True)]
-    zarr.create_array(
-        shape=wanted.shape, chunks=tuple(chunks), dtype=wanted.dtype, **where, **options
-    )
+        where = {"store": root.store, "name": spec.like.levels[0]}
+    if from_zarr:
+        options |= _copied_metadata(like)
+    sides = dict.fromkeys("YX", spec.tile) | {"C": max(spec.shape)}
+    chunks = [min(sides.get(a, 1), n) for a, n in zip(spec.axes, spec.shape, strict=True)]
+    zarr.create_array(shape=spec.shape, chunks=tuple(chunks), dtype=spec.dtype, **where, **options)
 
 
-def _like(array: Any) -> dict[str, Any]:
-    """What a new array has in common with another, apart from its size."""
+def _copied_metadata(array: Any) -> dict[str, Any]:
+    """Return the options that give a new array the metadata of another one."""
     options: dict[str, Any] = {"attributes": dict(array.attrs)}
     if array.metadata.zarr_format == 3:
         options["dimension_names"] = array.metadata.dimension_names
@@ -345,34 +347,35 @@ def _like(array: Any) -> dict[str, Any]:
 
 
 def remove_partial_chunks(path: Path) -> None:
-    """Remove chunks that Zarr was writing when a run was killed."""
+    """Remove temporary files of chunks that were being written when a run was killed."""
     for file in path.rglob("*.partial"):
         if re.search(r"\.[0-9a-f]{32}\.partial$", file.name):
             file.unlink()
 
 
-def with_levels(path: Path, wanted: NewArray) -> None:
-    """Write the smaller images of a pyramid, each the mean of pixels of the one before, in the same proportions."""
-    if len(wanted.like.levels) < 2:
+def write_pyramid(path: Path, spec: NewArray) -> None:
+    """Write the smaller images of a pyramid, in the same sizes as in the input, each from the one above it."""
+    if len(spec.like.levels) < 2:
         return
     zarr = _zarr()
     root = zarr.open_group(path, mode="r+")
-    for above, name in pairwise(wanted.like.levels):
-        fine, like = root[above], wanted.like.group[name]
+    for above, name in pairwise(spec.like.levels):
+        fine, like = root[above], spec.like.group[name]
         smaller = zarr.create_array(
             root.store,
             name=name,
             shape=like.shape,
             chunks=tuple(min(n, c) for n, c in zip(like.shape, fine.chunks, strict=True)),
-            dtype=wanted.dtype,
+            dtype=spec.dtype,
             zarr_format=fine.metadata.zarr_format,
             overwrite=True,
-            **_like(like),
+            **_copied_metadata(like),
         )
-        _shrink(fine, smaller, wanted.axes)
+        _shrink(fine, smaller, spec.axes)
 
 
 def _shrink(fine: Any, coarse: Any, axes: str) -> None:
+    """Fill the coarse array with block means of the fine one, some rows at a time."""
     factors = [max(round(a / b), 1) for a, b in zip(fine.shape, coarse.shape, strict=True)]
     y = axes.index("Y")
     for number in np.ndindex(
@@ -390,17 +393,17 @@ def _shrink(fine: Any, coarse: Any, axes: str) -> None:
                 for s, f in zip(index, factors, strict=True)
             ]
             part = fine[tuple(source)]
-            wanted = [len(range(*s.indices(n))) for s, n in zip(index, coarse.shape, strict=True)]
-            coarse[tuple(index)] = _means(part, factors, wanted).astype(coarse.dtype)
+            shape = [len(range(*s.indices(n))) for s, n in zip(index, coarse.shape, strict=True)]
+            coarse[tuple(index)] = _block_means(part, factors, shape).astype(coarse.dtype)
 
 
-def _means(part: npt.NDArray[Any], factors: list[int], shape: list[int]) -> npt.NDArray[Any]:
-    """Means of blocks; blocks that reach beyond the end go on with the last pixel."""
+def _block_means(part: npt.NDArray[Any], factors: list[int], shape: list[int]) -> npt.NDArray[Any]:
+    """Return the means of blocks; blocks that extend beyond the end repeat the last pixel."""
     lengths = [n * f for n, f in zip(shape, factors, strict=True)]
     part = part[tuple(slice(n) for n in lengths)]
-    beyond = [(0, n - have) for n, have in zip(lengths, part.shape, strict=True)]
-    part = np.pad(part, beyond, mode="edge")
+    padding = [(0, n - have) for n, have in zip(lengths, part.shape, strict=True)]
+    part = np.pad(part, padding, mode="edge")
     split = [k for pair in zip(shape, factors, strict=True) for k in pair]
     means = part.reshape(split).mean(axis=tuple(range(1, 2 * len(shape), 2)), dtype=np.float64)
-    found: npt.NDArray[Any] = np.rint(means) if part.dtype.kind in "ui" else means
-    return found
+    rounded: npt.NDArray[Any] = np.rint(means) if part.dtype.kind in "ui" else means
+    return rounded

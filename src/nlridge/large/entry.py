@@ -1,4 +1,4 @@
-"""What `denoise` does with images that are not in memory: Dask arrays, and whatever goes to `out`."""
+"""`denoise` for images that are not held in memory: Dask arrays, and any image with `out`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,18 +11,19 @@ import numpy.typing as npt
 
 from ..arrays import is_dask
 from ..checks import not_installed, shown
+from ..files.atomic import expect_new
 from ..planning.layout import layout_of
 from ..planning.options import Options
 from ..planning.plan import float_type
 from ..progress import Progress
-from .disk import SUFFIXES, NewArray, Opened, is_zarr, readable
+from .disk import SUFFIXES, NewArray, OpenedArray, is_zarr, open_read_only
+from .executors import Cluster, Executor, LocalThreads
 from .frames import levels_for
 from .limits import expect_plausible
-from .resume import tidy_up
+from .resume import remove_finished_work
 from .run import run
-from .workers import Cluster, Here, Workforce
 
-_PATIENCE = 20  # seconds until a scheduler answers
+_TIMEOUT = 20  # seconds to wait for a scheduler
 
 
 def denoise_large(
@@ -41,7 +42,7 @@ def denoise_large(
     """See `denoise`."""
     if isinstance(getattr(image, "_meta", image), np.ma.MaskedArray):
         raise ValueError(
-            "image is a masked array; expected all pixels of an image that is not held in memory"
+            "image is a masked array; expected no missing pixels in an image that is not held in memory"
         )
     if mask is not None:
         raise ValueError("mask is given; expected None for an image that is not held in memory")
@@ -49,53 +50,63 @@ def denoise_large(
         image = np.asarray(image)
     if is_dask(image) and np.isnan(image.shape).any():
         raise ValueError(
-            f"image has shape {image.shape}; expected known sizes: image.compute_chunk_sizes()"
+            f"image has shape {image.shape}; expected known chunk sizes: call image.compute_chunk_sizes()"
         )
     layout = layout_of(tuple(image.shape), np.dtype(image.dtype), stack_axis, channel_axis)
     if options.noise is not None:
         levels_for(options.noise, layout)
     if out is None:
-        from .dask_graph import denoised_later
+        from .dask_graph import denoise_dask
 
-        return denoised_later(image, layout, options, tile)
+        return denoise_dask(image, layout, options, tile)
     if is_dask(image):
         raise ValueError(
-            "image is a Dask array and out is given; expected a Zarr array, or no out and to_zarr of the result"
+            "image is a Dask array and out is given; expected a Zarr array, or no out (write the result with to_zarr)"
         )
-    place = checked_out(out, client)
+    path = checked_out("out", out, client)
     expect_plausible(image)
     dtype = float_type(np.dtype(image.dtype))
-    wanted = NewArray(layout.shape, dtype, layout.axes, tile, Opened(image))
-    with workforce_of(client, workers, image) as workforce:
-        run(image, layout, options, place, wanted, workforce, progress, as_floats)
-    return readable(place)
+    spec = NewArray(layout.shape, dtype, layout.axes, tile, OpenedArray(image))
+    with executor_for(client, workers, image) as executor:
+        run(image, layout, options, path, spec, executor, progress, _keep_floats)
+    return open_read_only(path)
 
 
-def checked_out(out: str | PathLike[str], client: Any, *, overwrite: bool = False) -> Path:
+def checked_out(
+    name: str,
+    out: str | PathLike[str],
+    client: Any,
+    *,
+    overwrite: bool = False,
+    alternatives: str = "",
+) -> Path:
+    """Return the absolute path of a new array; `name` is what messages call it (see `expect_new`)."""
     try:
-        place = Path(out).absolute()
+        path = Path(out).absolute()
     except TypeError:
-        raise TypeError(f"out is {shown(out)}; expected a path") from None
-    if place.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"out is {out}; expected a name that ends in {', '.join(SUFFIXES)}")
-    if client is not None and place.suffix.lower() != ".zarr":
+        raise TypeError(f"{name} is {shown(out)}; expected a path") from None
+    if path.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"{name} is {out}; expected a name that ends in {', '.join(SUFFIXES)}")
+    if client is not None and path.suffix.lower() != ".zarr":
         raise ValueError(
-            f"out is {out}; expected a name that ends in .zarr, which workers of a cluster can write to "
-            "side by side"
+            f"{name} is {out}; expected a name that ends in .zarr, which the workers of a cluster can "
+            "write in parallel"
         )
-    if place.exists() and not overwrite:
-        tidy_up(place)
-        raise FileExistsError(f"out is {out}, which exists; expected a new name")
-    if place.is_dir() and not is_zarr(place):
-        raise FileExistsError(f"out is {out}, which is a folder and no Zarr; expected another name")
-    return place
+    if path.exists() and not overwrite:
+        remove_finished_work(path)
+    expect_new(name, out, overwrite=overwrite, alternatives=alternatives)
+    if path.is_dir() and not is_zarr(path):
+        raise FileExistsError(
+            f"{name} is {out}, which is a folder but not a Zarr array; expected another name"
+        )
+    return path
 
 
 @contextmanager
-def workforce_of(client: Any, workers: int, image: Any) -> Iterator[Workforce]:
-    """Who does the work; a client is closed if it was made for it."""
+def executor_for(client: Any, workers: int, image: Any) -> Iterator[Executor]:
+    """Provide the executor; a client that is created for it is closed at the end."""
     if client is None:
-        yield Here(workers)
+        yield LocalThreads(workers)
         return
     if not isinstance(client, str) and not hasattr(client, "scheduler_info"):
         raise TypeError(
@@ -103,7 +114,7 @@ def workforce_of(client: Any, workers: int, image: Any) -> Iterator[Workforce]:
         )
     if isinstance(image, np.ndarray):
         raise TypeError(
-            "image is in the memory of this process, where workers of a cluster cannot read it; expected a "
+            "image is in the memory of this process, which the workers of a cluster cannot read; expected a "
             "Zarr array"
         )
     if isinstance(client, str):
@@ -112,10 +123,10 @@ def workforce_of(client: Any, workers: int, image: Any) -> Iterator[Workforce]:
         except ImportError:
             raise not_installed("a cluster needs", "distributed") from None
         try:
-            connected = Client(client, timeout=_PATIENCE)
+            connected = Client(client, timeout=_TIMEOUT)
         except (OSError, ValueError) as error:
             raise ConnectionError(
-                f"client is {shown(client)}; expected the address of a scheduler that answers: {error}"
+                f"client is {shown(client)}; expected the address of a running scheduler: {error}"
             ) from None
         with connected:
             yield Cluster(connected)
@@ -123,6 +134,5 @@ def workforce_of(client: Any, workers: int, image: Any) -> Iterator[Workforce]:
         yield Cluster(client)
 
 
-def as_floats(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """What `denoise` gives is stored as it is."""
+def _keep_floats(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return values

@@ -1,4 +1,8 @@
-"""What a run leaves for the next one: where it is kept, for whom, and what has to be the same to resume."""
+"""Folders with the work of unfinished runs, and the conditions under which a run can resume.
+
+The work for an output ``clean.zarr`` is in the folder ``.clean.zarr.part`` beside it, in one subfolder for each kind of
+result.  A lock on the file ``claim`` reserves the folder for one process at a time.
+"""
 
 import hashlib
 import json
@@ -12,40 +16,39 @@ from typing import Any
 from uuid import uuid4
 
 from .. import __version__
-from ..algorithm.settings import Recipe
 from ..files.atomic import lock, put, put_back, writing
 from .disk import NewArray
-from .frames import Planned
+from .frames import PlannedFrame
 
-_DISCARDED = "discarded-"  # how names begin of what is being removed
-_LONGEST = 200  # bytes of a name that can be part of another
+_DISCARDED = "discarded-"  # prefix of the names of folders that are being removed
+_LONGEST = 200  # bytes; longer names of outputs are shortened
 
 
 def sync_all() -> None:
-    """Wait until all that was written is on the disk."""
-    if hasattr(os, "sync"):  # not on Windows; a store of many files knows no other way
+    """Wait until everything that was written is on the disk."""
+    # Not on Windows.  There is no other way for a store of many files.
+    if hasattr(os, "sync"):
         os.sync()
 
 
-def finish(result: Path, out: Path) -> None:
-    """Give the result its name; what had it before is gone only then."""
+def publish(result: Path, out: Path) -> None:
+    """Move the finished result to `out`, which replaces an earlier one in a single step."""
     sync_all()
-    with writing(
-        result.with_name("finished")
-    ) as file:  # by this, a run knows its result by another name
+    # Lets a later run recognise the result under its final name.
+    with writing(result.with_name("finished")) as file:
         file.write(json.dumps(_identity(result)).encode())
     put(result, out)
 
 
 def _is_finished(folder: Path, out: Path) -> bool:
-    """Whether the result that was made in a folder has its name."""
+    """Return whether the result of a folder has been published."""
     if folder.name.startswith(_DISCARDED) or not (folder / "result").exists():
         return True
     try:
-        found: bool = json.loads((folder / "finished").read_text()) == _identity(out)
+        published: bool = json.loads((folder / "finished").read_text()) == _identity(out)
     except (OSError, ValueError):
         return False
-    return found
+    return published
 
 
 def _identity(path: Path) -> list[int]:
@@ -54,45 +57,48 @@ def _identity(path: Path) -> list[int]:
 
 
 def discard(path: Path) -> None:
-    """Remove a file or a folder, so that no run ever takes a part of it for the whole."""
+    """Remove a file or a folder, so that a partly removed folder is never mistaken for a complete one."""
     if path.is_dir():
-        gone = path.with_name(f"{_DISCARDED}{uuid4().hex}")
-        os.replace(path, gone)
-        shutil.rmtree(gone)
+        discarded = path.with_name(f"{_DISCARDED}{uuid4().hex}")
+        os.replace(path, discarded)
+        shutil.rmtree(discarded)
     else:
         path.unlink()
 
 
-def folder_of(out: Path) -> Path:
-    """Where a run keeps what is done so far: beside the output, under a name that the file system allows."""
-    name = out.name if len(os.fsencode(out.name)) <= _LONGEST else _short(out.name)
+def work_folder_of(out: Path) -> Path:
+    """Return the folder for intermediate results: beside the output, with a name that is not too long."""
+    name = out.name if len(os.fsencode(out.name)) <= _LONGEST else _short_digest(out.name)
     return out.with_name(f".{name}.part")
 
 
-def tidy_up(out: Path) -> None:
-    """Remove what a run left that was stopped just after its result had its name."""
+def remove_finished_work(out: Path) -> None:
+    """Remove the work folder of a run that was interrupted just after its result was published."""
     out = out.resolve()
-    folder = folder_of(out)
+    folder = work_folder_of(out)
     if folder.is_dir() and all(_is_finished(f, out) for f in folder.iterdir() if f.is_dir()):
-        with suppress(OSError), claimed(folder):  # unless another process has it
+        # Unless another process uses it.
+        with suppress(OSError), claim(folder):
             pass
 
 
 @contextmanager
-def claimed(folder: Path) -> Iterator[Path]:
-    """The folder for what is done so far, for one process at a time; removed when all is done."""
+def claim(folder: Path) -> Iterator[None]:
+    """Reserve a work folder for this process; it is removed at the end, unless there was an error."""
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "claim", "wb") as claim:
+    with open(folder / "claim", "wb") as file:
         try:
-            lock(claim)
+            lock(file)
         except BlockingIOError:
-            raise FileExistsError(f"{folder} is in use by another process") from None
-        except OSError:  # there are no locks
+            raise FileExistsError(
+                f"{folder} is in use by another process; expected one run at a time"
+            ) from None
+        except OSError:  # the file system has no locks
             pass
         try:
-            yield folder
+            yield
         except BaseException:
-            if [path.name for path in folder.iterdir()] == ["claim"]:  # nothing has been done
+            if [path.name for path in folder.iterdir()] == ["claim"]:  # there is nothing to resume
                 shutil.rmtree(folder)
             raise
         for path in folder.iterdir():
@@ -101,14 +107,14 @@ def claimed(folder: Path) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def folder_for(claimed: Path, wanted: NewArray, out: Path) -> Path:
-    """The folder of what runs to the same kind of result have done; what others have left is removed.
+def run_folder_for(work_folder: Path, spec: NewArray, out: Path) -> Path:
+    """Return the subfolder for results of this kind, and remove the others.
 
-    Each has its own: a worker that still does what a run was stopped in does not disturb another.
+    Each kind has its own subfolder, so that a worker still busy with an interrupted run does not disturb the next.
     """
-    about = [__version__, wanted.shape, str(wanted.dtype), wanted.axes, wanted.tile]
-    mine = claimed / _short(about)
-    for path in claimed.iterdir():
+    kind = [__version__, spec.shape, str(spec.dtype), spec.axes, spec.tile]
+    mine = work_folder / _short_digest(kind)
+    for path in work_folder.iterdir():
         if path.is_dir():
             put_back(path / "result", out)
             if path != mine or _is_finished(path, out):
@@ -117,37 +123,39 @@ def folder_for(claimed: Path, wanted: NewArray, out: Path) -> Path:
     return mine
 
 
-def _short(about: Any) -> str:
-    return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
+def _short_digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
 
 
-def fingerprint(planned: Planned) -> str:
-    """Of what has to be the same for a run to resume: all pixels of the frame, and all settings."""
+def fingerprint(planned: PlannedFrame) -> str:
+    """Return a digest of what must not change for a run to resume: the pixels of the frame and the settings."""
     plan = planned.plan
     matrices = [[*planes.channels, *planes.matrix.ravel().tolist()] for planes in plan.planes]
-    noise = [repr(plan.noise), plan.levels.tolist(), repr(plan.tuning)]
-    settings = [noise, _recipe_identity(plan.recipe), matrices]
-    return _short([str(planned.frame.dtype), planned.digest, *settings])
+    settings = [_identity_of(value) for value in (plan.noise, plan.tuning, plan.recipe)]
+    planes = [plan.levels.tolist(), matrices]
+    return _short_digest([str(planned.frame.dtype), planned.digest, *settings, *planes])
 
 
-def _recipe_identity(recipe: Recipe) -> str:
-    """The same for the same settings in every process.
+def _identity_of(setting: Any) -> str:
+    """Return a string that is the same for the same setting in every process.
 
-    Families are values, and printed as such.  Code from outside the package may change from one run to the next
-    without any value showing it: a recipe that has some in it is like no other, and such a run is not resumed.
+    A recipe or a noise model with code from outside the package gets a unique string, so that its runs are not resumed:
+    that code may change between runs without any change of the values.
     """
-    return repr(recipe) if _is_ours(recipe) else uuid4().hex
+    return repr(setting) if _is_built_in(setting) else uuid4().hex
 
 
-def _is_ours(value: Any) -> bool:
-    """Whether a value, and everything in it, is plain or comes with the package."""
+def _is_built_in(value: Any) -> bool:
+    """Return whether a value, with everything in it, is plain data or part of this package."""
     if is_dataclass(value) and not isinstance(value, type):
         parts = [getattr(value, field.name) for field in fields(value)]
-        return _comes_with_the_package(type(value)) and all(map(_is_ours, parts))
+        return _is_from_nlridge(type(value)) and all(map(_is_built_in, parts))
     if callable(value):
-        return _comes_with_the_package(value)
+        return _is_from_nlridge(value)
+    if isinstance(value, tuple):
+        return all(map(_is_built_in, value))
     return value is None or isinstance(value, int | float | str)
 
 
-def _comes_with_the_package(thing: Any) -> bool:
+def _is_from_nlridge(thing: Any) -> bool:
     return getattr(thing, "__module__", "").partition(".")[0] == "nlridge"

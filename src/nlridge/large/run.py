@@ -1,4 +1,4 @@
-"""From an array on disk to another: each frame in stages, and nothing lost if the run is stopped."""
+"""Denoise one array on disk into another, frame by frame; an interrupted run can be resumed."""
 
 import errno
 import hashlib
@@ -25,20 +25,28 @@ from ..planning.options import Options
 from ..planning.pixels import restored, stabilised
 from ..planning.plan import Plan
 from ..progress import Progress, Tick, progress_reporter
-from .bands import bands_of, in_turn, one_behind
-from .disk import NewArray, made, remove_partial_chunks, with_levels
-from .frames import Frame, Planned, frames_of, planned, sampled
-from .lazy import Image, Lazy
-from .limits import expect_room
-from .resume import claimed, discard, fingerprint, finish, folder_for, folder_of, sync_all
-from .scales import within
+from .bands import bands_of, finish_in_background, split_range
+from .disk import NewArray, create_or_open, remove_partial_chunks, write_pyramid
+from .executors import Executor
+from .frames import Frame, PlannedFrame, frames_of, plan_frame, sample_of
+from .lazy import Image, LazyImage
+from .limits import expect_disk_space
+from .resume import (
+    claim,
+    discard,
+    fingerprint,
+    publish,
+    run_folder_for,
+    sync_all,
+    work_folder_of,
+)
+from .scales import slice_within
 from .stages import Stages, Strips
-from .workers import Workforce
 
 Store = Callable[[npt.NDArray[Any], np.dtype[Any]], npt.NDArray[Any]]
-"""Turns floats into what is stored."""
+"""Converts denoised floats to the type of the output."""
 
-_AT_ONCE = 256  # rows that are finished together
+_ROWS = 256  # converted at a time
 
 
 def run(
@@ -46,56 +54,57 @@ def run(
     layout: Layout,
     options: Options,
     out: Path,
-    wanted: NewArray,
-    workforce: Workforce,
+    spec: NewArray,
+    executor: Executor,
     progress: Progress,
     store: Store,
 ) -> Noise:
-    """Clean all frames of an array into a new one, which has its name when all of it is there.
+    """Denoise all frames of an array into a new one; returns the noise of the first frame.
 
-    What is done so far stays in a folder beside it, from which a run that was stopped resumes, if neither the
-    image nor what is to be done with it has changed: frame by frame.  Returns the noise of the first frame.
+    The new array appears at `out` once it is complete.  Until then, intermediate results are in a folder beside it.
+    An interrupted run resumes from there, frame by frame, unless the image or the settings have changed.
     """
-    out = out.resolve()  # a link stays one
-    frames = frames_of(array, wanted.axes)
-    expect_room(out, folder_of(out), math.prod(frames[0].shape))
-    first = planned(frames[0], layout, options)
-    with claimed(folder_of(out)) as kept:
-        _expect_in_common(workforce, frames[0], kept)
-        folder = folder_for(kept, wanted, out)
+    out = out.resolve()  # a link stays a link
+    frames = frames_of(array, spec.axes)
+    work_folder = work_folder_of(out)
+    expect_disk_space(out, work_folder, math.prod(frames[0].shape))
+    first = plan_frame(frames[0], layout, options)
+    with claim(work_folder):
+        _expect_shared_files(executor, frames[0], work_folder)
+        folder = run_folder_for(work_folder, spec, out)
         result = folder / "result"
-        bands = _bands(first.plan, wanted.tile)
+        bands = _count_bands(first.plan, spec.tile)
         total = len(frames) * bands
         with (
-            progress_reporter(progress, total, "band") as heard,
-            _explained(out, heard, total) as tick,
+            progress_reporter(progress, total, "band") as report,
+            _explain(out, report, total) as tick,
         ):
-            target = made(result, out.suffix.lower(), wanted)
+            target = create_or_open(result, out.suffix.lower(), spec)
             for k, frame in enumerate(frames):
-                here = first if k == 0 else planned(frame, layout, options)
-                work = folder / f"{k}-{fingerprint(here)}"
+                planned = first if k == 0 else plan_frame(frame, layout, options)
+                work = folder / f"{k}-{fingerprint(planned)}"
                 done = work.with_name(f"{work.name}-done")
                 if done.exists():
                     tick(bands, already=True)
                     continue
                 for other in folder.glob(f"{k}-*"):
-                    if other != work:  # of another image, or of other settings
+                    if other != work:  # another image, or other settings
                         discard(other)
                 work.mkdir(exist_ok=True)
-                paced = _paced(tick, _bands(here.plan, wanted.tile), bands)
-                stages = Stages(work, wanted.tile, workforce, paced)
-                _denoise(here, replace(frame, array=target), stages, store)
+                scaled = _scaled_tick(tick, _count_bands(planned.plan, spec.tile), bands)
+                stages = Stages(work, spec.tile, executor, scaled)
+                _denoise_frame(planned, replace(frame, array=target), stages, store)
                 done.touch()
                 discard(work)
-            with_levels(result, wanted)
+            write_pyramid(result, spec)
             remove_partial_chunks(result)
-            finish(result, out)
+            publish(result, out)
     return first.plan.noise
 
 
 @contextmanager
-def _explained(out: Path, tick: Tick, total: int) -> Iterator[Tick]:
-    """Say how far the run got if it is interrupted, and name the output if its disk is full."""
+def _explain(out: Path, tick: Tick, total: int) -> Iterator[Tick]:
+    """Report how far an interrupted run has got, and name the output if the disk is full."""
     done = 0
 
     def counted(count: int = 1, *, already: bool = False) -> None:
@@ -111,44 +120,46 @@ def _explained(out: Path, tick: Tick, total: int) -> Iterator[Tick]:
         ) from None
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            words = f"{os.strerror(error.errno)}; free some space and run it again to resume"
-            raise OSError(error.errno, words, str(out)) from error
+            message = f"{os.strerror(error.errno)}; free some space and run it again to resume"
+            raise OSError(error.errno, message, str(out)) from error
         raise
 
 
-def _paced(tick: Tick, calls: int, ticks: int) -> Tick:
-    """A function that ticks evenly, `ticks` times in all if it is called `calls` times: frames may differ in their steps."""
+def _scaled_tick(tick: Tick, calls: int, ticks: int) -> Tick:
+    """Return a function that calls `tick` evenly, `ticks` times in total over `calls` calls.
+
+    Frames may differ in their number of passes, but all count the same in the progress.
+    """
     called = 0
 
-    def paced(count: int = 1, *, already: bool = False) -> None:
+    def scaled(count: int = 1, *, already: bool = False) -> None:
         nonlocal called
         before = called * ticks // calls
         called += count
         tick(called * ticks // calls - before, already=already)
 
-    return paced
+    return scaled
 
 
-def _denoise(here: Planned, to: Frame, stages: Stages, store: Store) -> None:
-    """One frame."""
-    images = [_result(here, planes, stages) for planes in here.plan.planes]
-    bands = bands_of(to.shape[1], stages.band)
+def _denoise_frame(planned: PlannedFrame, target: Frame, stages: Stages, store: Store) -> None:
+    images = [_denoise_planes(planned, planes, stages) for planes in planned.plan.planes]
+    bands = bands_of(target.shape[1], stages.band_height)
     written = [stages.folder / f"written-{k}" for k in range(len(bands))]
     missing = [k for k, mark in enumerate(written) if not mark.exists()]
     stages.tick(len(bands) - len(missing), already=True)
-    work = partial(_write, here.plan, here.frame, to, images, bands, written, store)
-    stages.workforce.carry_out(work, missing, stages.tick)
+    work = partial(_write_bands, planned.plan, planned.frame, target, images, bands, written, store)
+    stages.executor.run_bands(work, missing, stages.tick)
 
 
-def _result(here: Planned, planes: Planes, stages: Stages) -> Lazy:
-    """The denoised planes of channels that belong together."""
-    plan = here.plan
+def _denoise_planes(planned: PlannedFrame, planes: Planes, stages: Stages) -> LazyImage:
+    """Denoise the planes of channels that are denoised jointly."""
+    plan = planned.plan
     shape = (len(planes.channels), *plan.shape[1:])
-    noisy = stages.kept(partial(_noisy, plan, planes, here.frame), shape)[0]
-    result: Lazy
+    noisy = stages.stored(partial(_noisy_planes, plan, planes, planned.frame), shape)[0]
+    result: LazyImage
     *_, result = denoised(
         noisy,
-        plan.plane_noise(planes, here.levels),
+        plan.plane_noise(planes, planned.levels),
         plan.recipe,
         stages.run_pass,
         plan.tuning,
@@ -157,78 +168,78 @@ def _result(here: Planned, planes: Planes, stages: Stages) -> Lazy:
     return result
 
 
-def _bands(plan: Plan, band: int) -> int:
-    """How often `tick` is called for a frame: once for each band of each pass, and of the result."""
+def _count_bands(plan: Plan, band_height: int) -> int:
+    """Return how often `tick` is called for a frame: once for each band of each pass and of the result."""
     heights = [shape[0] for shape, _ in all_passes(plan.recipe, plan.shape[1:])]
-    passes = sum(len(bands_of(height, band)) for height in heights)
-    return len(plan.planes) * passes + len(bands_of(plan.shape[1], band))
+    passes = sum(len(bands_of(height, band_height)) for height in heights)
+    return len(plan.planes) * passes + len(bands_of(plan.shape[1], band_height))
 
 
-def _noisy(plan: Plan, planes: Planes, frame: Frame, rows: range, workers: int) -> Strips:
-    """The planes of the stabilised and scaled image."""
+def _noisy_planes(plan: Plan, planes: Planes, frame: Frame, rows: range, workers: int) -> Strips:
+    """Yield the planes of the stabilised and scaled image."""
 
-    def noisy(some: range) -> tuple[range, Image]:
-        return some, planes.of(stabilised(plan, planes.channels, frame.read(some)))
+    def strip(part: range) -> tuple[range, Image]:
+        return part, planes.of(stabilised(plan, planes.channels, frame.read(part)))
 
-    return in_order(noisy, in_turn(rows, frame.rows_at_once), workers)
+    return in_order(strip, split_range(rows, frame.rows_at_once), workers)
 
 
-def _write(
+def _write_bands(
     plan: Plan,
     frame: Frame,
-    to: Frame,
-    images: Sequence[Lazy],
+    target: Frame,
+    images: Sequence[LazyImage],
     bands: Sequence[range],
     written: Sequence[Path],
     store: Store,
     numbers: list[int],
     workers: int,
 ) -> Iterator[int]:
-    """Finish bands, and write each in one go: whole tiles.  A mark says that it is on the disk."""
+    """Write each band of the result at once, as whole tiles; an empty file marks that it is on the disk."""
 
-    def finished(some: range) -> tuple[range, npt.NDArray[Any]]:
-        pixels = frame.read(some)
-        found = np.empty(pixels.shape, to.dtype)
-        for there in in_turn(some, _AT_ONCE):
-            part = pixels[:, within(there, some)]
-            planes = [image[:, there.start : there.stop] for image in images]
-            found[:, within(there, some)] = store(restored(plan, part, planes), to.dtype)
-        return some, found
+    def strip(rows: range) -> tuple[range, npt.NDArray[Any]]:
+        pixels = frame.read(rows)
+        result = np.empty(pixels.shape, target.dtype)
+        for part in split_range(rows, _ROWS):
+            inside = slice_within(part, rows)
+            planes = [image[:, part.start : part.stop] for image in images]
+            result[:, inside] = store(restored(plan, pixels[:, inside], planes), target.dtype)
+        return rows, result
 
     def write() -> Iterator[tuple[int, Callable[[], None]]]:
         for k in numbers:
             rows = bands[k]
-            found = np.empty((frame.shape[0], len(rows), frame.shape[2]), to.dtype)
-            for some, part in in_order(finished, in_turn(rows, frame.rows_at_once), workers):
-                found[:, within(some, rows)] = part
-            to.write(rows, found, workers)
-            yield k, partial(_mark, written[k])
+            result = np.empty((frame.shape[0], len(rows), frame.shape[2]), target.dtype)
+            for part, pixels in in_order(strip, split_range(rows, frame.rows_at_once), workers):
+                result[:, slice_within(part, rows)] = pixels
+            target.write(rows, result, workers)
+            yield k, partial(_mark_written, written[k])
 
-    return one_behind(write())
+    return finish_in_background(write())
 
 
-def _mark(path: Path) -> None:
-    """What was written before is on the disk."""
+def _mark_written(path: Path) -> None:
+    """Create an empty file once everything written before is on the disk."""
     sync_all()
     with writing(path):
         pass
 
 
-def _expect_in_common(workforce: Workforce, frame: Frame, folder: Path) -> None:
-    """Workers have to find the image and the folder where this process has them."""
-    answers = workforce.ask(_found, frame, folder / "claim")
-    expected = _found(frame, folder / "claim") if answers else None
-    for who, answer in answers.items():
+def _expect_shared_files(executor: Executor, frame: Frame, folder: Path) -> None:
+    """Check that the workers see the same image and the same folder as this process."""
+    answers = executor.ask_workers(_visible_files, frame, folder / "claim")
+    expected = _visible_files(frame, folder / "claim") if answers else None
+    for worker, answer in answers.items():
         if answer != expected:
             raise ValueError(
-                f"the worker {who} does not find the image or {folder}; expected absolute paths on a file "
-                "system that it has in common with this process"
+                f"worker {worker} cannot read the image or {folder}; expected absolute paths on a file "
+                "system that the workers share with this process"
             )
 
 
-def _found(frame: Frame, file: Path) -> tuple[str, bool]:
-    """Some of the pixels, and whether a file is there."""
+def _visible_files(frame: Frame, file: Path) -> tuple[str, bool]:
+    """Return a digest of a sample of the pixels, and whether a file exists."""
     try:
-        return hashlib.sha256(sampled(frame)[0].tobytes()).hexdigest(), file.exists()
+        return hashlib.sha256(sample_of(frame)[0].tobytes()).hexdigest(), file.exists()
     except Exception as error:
         return str(error), False

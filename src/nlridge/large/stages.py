@@ -1,8 +1,7 @@
-"""The steps of the algorithm on images that are kept in files, one band of rows after the other.
+"""The passes of the algorithm on images that are kept in files, one band of rows after the other.
 
-Each step needs of the one before no more than what it reads itself, some rows beyond its band, so that nothing is
-computed twice but the few lines of blocks that reach into two bands; and not even those where bands that follow
-each other are done in one go.
+A pass reads only a few rows beyond its band.  Nothing is computed twice except the lines of blocks that reach into two
+bands, and not even those if consecutive bands are computed in one go.
 """
 
 import shutil
@@ -22,129 +21,138 @@ from ..engines import cpu
 from ..engines.pool import in_order
 from ..files.atomic import writing
 from ..progress import Tick
-from .bands import Bands, Groups, bands_of, in_turn, one_behind
-from .lazy import Image, Lazy
-from .scales import around, coarser_part, fine_rows, halved, with_coarse_part
-from .workers import Workforce
+from .bands import BandFiles, GroupFiles, bands_of, finish_in_background, split_range
+from .executors import Executor
+from .lazy import Image, LazyImage
+from .scales import coarse_rows, coarser_part, fine_rows, with_coarse_part, with_margin
 
 Strips: TypeAlias = Iterator[tuple[Any, ...]]
-"""Rows, as a range, and those rows of one or several images."""
+"""A range of rows, and these rows of one or several images."""
 Compute: TypeAlias = Callable[[range, int], Strips]
-"""Some rows of images, from top to bottom, by a number of threads."""
+"""Computes some rows of images, from top to bottom, with a number of threads."""
 
-_AT_ONCE = 512  # rows of an image that is computed from others without blocks
+_ROWS = 512  # computed at a time where the engine is not involved
 
 
 class Stages:
-    """Steps and scales for `framework.denoised` that keep their images in a folder.
+    """Passes and scales for `framework.denoised` that keep their results in a folder.
 
-    A stage that was done before is not done again, nor is a band of one.
+    Each result is a stage.  Stages and bands that are already in the folder are not computed again.
     """
 
-    def __init__(self, folder: Path, band: int, workforce: Workforce, tick: Tick) -> None:
-        self.folder, self.band, self.workforce, self.tick = folder, band, workforce, tick
+    def __init__(self, folder: Path, band_height: int, executor: Executor, tick: Tick) -> None:
+        self.folder, self.band_height = folder, band_height
+        self.executor, self.tick = executor, tick
         self.count = 0
-        self.alive: list[tuple[Path, weakref.ref[Any]]] = []
+        self.in_use: list[tuple[Path, weakref.ref[Any]]] = []
+        """The folders of stages, each with a reference to the object that reads it."""
 
     def run_pass(
-        self, inputs: StepInputs, step: Pass, groups: dict[str, Groups] | None = None
-    ) -> tuple[Lazy, Lazy]:
-        """A pass of the engine."""
+        self, inputs: StepInputs, step: Pass, groups: dict[str, GroupFiles] | None = None
+    ) -> tuple[LazyImage, LazyImage]:
+        """Run a pass of the engine; returns the result, and the result that keeps some of the noise."""
         shape: Any = inputs.noisy.shape
-        kept = None if groups is None else self._groups(groups, shape[1:], step)
-        compute = partial(_run_pass, inputs, step, kept)
-        found = self.kept(compute, shape, 1 + inputs.keeps_noise, self.tick)
-        return found[0], found[-1]
+        group_files = None if groups is None else self._group_files(groups, shape[1:], step)
+        compute = partial(_run_pass, inputs, step, group_files)
+        images = self.stored(compute, shape, 1 + inputs.keeps_noise, self.tick)
+        return images[0], images[-1]
 
-    def _groups(
-        self, groups: dict[str, Groups], shape: tuple[int, int], step: Pass
-    ) -> Groups | None:
-        known = "kept" in groups
-        folder = groups["kept"].folder if known else self.folder / f"{self.count}-groups"
+    def _group_files(
+        self, groups: dict[str, GroupFiles], shape: tuple[int, int], step: Pass
+    ) -> GroupFiles | None:
+        complete = "files" in groups
+        folder = groups["files"].folder if complete else self.folder / f"{self.count}-groups"
         folder.mkdir(exist_ok=True)
-        kept = Groups(folder, shape, step, known)
-        if not known:
-            groups["kept"] = kept
-            self.alive.append((folder, weakref.ref(kept)))
-        return kept
+        group_files = GroupFiles(folder, shape, step, complete)
+        if not complete:
+            groups["files"] = group_files
+            self.in_use.append((folder, weakref.ref(group_files)))
+        return group_files
 
-    def coarser(self, image: Lazy) -> Lazy:
+    def coarser(self, image: LazyImage) -> LazyImage:
         """See `pyramid`."""
         planes, height, width = image.shape
         shape = (planes, *pyramid.coarser_shape((height, width)))
-        return self.kept(partial(_coarser, image), shape)[0]
+        return self.stored(partial(_coarser, image), shape)[0]
 
     def coarser_noise(self, noise: PlaneNoise) -> PlaneNoise:
         """See `pyramid`."""
         return pyramid.coarser_noise(noise)
 
-    def with_coarse(self, image: Lazy, coarse: Lazy, level: int, most: float) -> Lazy:
+    def with_coarse(
+        self, image: LazyImage, coarse: LazyImage, level: int, most: float
+    ) -> LazyImage:
         """See `pyramid`."""
-        return self.kept(partial(_with_coarse, image, coarse, level, most), image.shape)[0]
+        return self.stored(partial(_with_coarse, image, coarse, level, most), image.shape)[0]
 
-    def kept(
+    def stored(
         self,
         compute: Compute,
         shape: tuple[int, int, int],
         count: int = 1,
         tick: Tick = lambda count=1, *, already=False: None,
-    ) -> list[Lazy]:
-        """Images of one shape, computed band by band, in files."""
-        images = [Bands(self.folder / f"{self.count}-{k}", shape, self.band) for k in range(count)]
+    ) -> list[LazyImage]:
+        """Compute `count` images of one shape band by band into files; returns images that read the files."""
+        files = [
+            BandFiles(self.folder / f"{self.count}-{k}", shape, self.band_height)
+            for k in range(count)
+        ]
         done = self.folder / f"{self.count}-done"
         self.count += 1
         missing: list[int] = []
-        numbers = range(len(bands_of(shape[1], self.band)))
+        numbers = range(len(bands_of(shape[1], self.band_height)))
         if not done.exists():
-            for image in images:
-                image.folder.mkdir(exist_ok=True)
-            missing = [k for k in numbers if not all(image.path(k).exists() for image in images)]
+            for image_files in files:
+                image_files.folder.mkdir(exist_ok=True)
+            missing = [k for k in numbers if not all(f.path(k).exists() for f in files)]
         tick(len(numbers) - len(missing), already=True)
-        self.workforce.carry_out(partial(keep, compute, images), missing, tick)
+        self.executor.run_bands(partial(write_bands, compute, files), missing, tick)
         done.touch()
-        for folder, something in self.alive:
-            if something() is None:  # nobody will ask for it, now that this stage is done
+        for folder, reader in self.in_use:
+            if reader() is None:  # nothing can read it any more
                 shutil.rmtree(folder, ignore_errors=True)
-        found = [Lazy(shape, image.read) for image in images]
-        self.alive += [(i.folder, weakref.ref(f)) for i, f in zip(images, found, strict=True)]
-        return found
+        images = [LazyImage(shape, image_files.read) for image_files in files]
+        self.in_use += [
+            (f.folder, weakref.ref(image)) for f, image in zip(files, images, strict=True)
+        ]
+        return images
 
 
-def keep(
-    compute: Compute, images: Sequence[Bands], numbers: list[int], workers: int
+def write_bands(
+    compute: Compute, files: Sequence[BandFiles], numbers: list[int], workers: int
 ) -> Iterator[int]:
-    """Compute bands that follow each other and write them; gives the number of each when it is whole."""
-    return one_behind(_written(compute, images, numbers, workers))
+    """Compute consecutive bands and write them; yields the number of each one once its files are complete."""
+    return finish_in_background(_write_bands(compute, files, numbers, workers))
 
 
-def _written(
-    compute: Compute, images: Sequence[Bands], numbers: list[int], workers: int
+def _write_bands(
+    compute: Compute, files: Sequence[BandFiles], numbers: list[int], workers: int
 ) -> Iterator[tuple[int, Callable[[], None]]]:
-    """Each band, and what makes its files whole."""
-    band, height = images[0].band, images[0].shape[1]
-    strips = compute(range(numbers[0] * band, min((numbers[-1] + 1) * band, height)), workers)
-    parts = _split(strips, band)
+    """Yield the number of each band with a function that completes its files."""
+    band_height, height = files[0].band_height, files[0].shape[1]
+    rows = range(numbers[0] * band_height, min((numbers[-1] + 1) * band_height, height))
+    parts = _split_at_bands(compute(rows, workers), band_height)
     for k in numbers:
-        bottom = min((k + 1) * band, height)
+        bottom = min((k + 1) * band_height, height)
         with ExitStack() as stack:
-            files = [stack.enter_context(writing(image.path(k))) for image in images]
-            done = k * band
+            outputs = [stack.enter_context(writing(f.path(k))) for f in files]
+            done = k * band_height
             while done < bottom:
-                rows, *found = next(parts)
-                for file, strip in zip(files, found, strict=False):
-                    file.write(np.ascontiguousarray(strip.transpose(1, 0, 2)).data)
+                rows, *strips = next(parts)
+                for output, strip in zip(outputs, strips, strict=False):
+                    output.write(np.ascontiguousarray(strip.transpose(1, 0, 2)).data)
                 done = rows.stop
             yield k, stack.pop_all().close
 
 
-def _split(strips: Strips, band: int) -> Strips:
-    """The same strips, cut where a band ends."""
+def _split_at_bands(strips: Strips, band_height: int) -> Strips:
+    """Yield the same strips, split where a band ends."""
     for rows, *images in strips:
         top = rows.start
         while top < rows.stop:
-            bottom = min((top // band + 1) * band, rows.stop)
-            cut = slice(top - rows.start, bottom - rows.start)
-            yield range(top, bottom), *(image[:, cut] for image in images)
+            bottom = min((top // band_height + 1) * band_height, rows.stop)
+            part = slice(top - rows.start, bottom - rows.start)
+            yield range(top, bottom), *(image[:, part] for image in images)
             top = bottom
 
 
@@ -152,26 +160,26 @@ def _run_pass(inputs: StepInputs, step: Pass, groups: Any, rows: range, workers:
     return cpu.strips(inputs, step, groups, rows=rows, workers=workers, tick=lambda: None)
 
 
-def _coarser(image: Lazy, rows: range, workers: int) -> Strips:
-    return mapped(rows, workers, partial(_coarser_rows, image))
+def _coarser(image: LazyImage, rows: range, workers: int) -> Strips:
+    return _map_rows(partial(_coarser_rows, image), rows, workers)
 
 
-def _coarser_rows(image: Lazy, rows: range) -> tuple[range, Image]:
+def _coarser_rows(image: LazyImage, rows: range) -> tuple[range, Image]:
     needed = fine_rows(rows, image.shape[1])
     return rows, coarser_part(image[:, needed.start : needed.stop], needed, rows)
 
 
 def _with_coarse(
-    image: Lazy, coarse: Lazy, level: int, most: float, rows: range, workers: int
+    image: LazyImage, coarse: LazyImage, level: int, most: float, rows: range, workers: int
 ) -> Strips:
-    return mapped(rows, workers, partial(_with_coarse_rows, image, coarse, level, most))
+    return _map_rows(partial(_with_coarse_rows, image, coarse, level, most), rows, workers)
 
 
 def _with_coarse_rows(
-    image: Lazy, coarse: Lazy, level: int, most: float, rows: range
+    image: LazyImage, coarse: LazyImage, level: int, most: float, rows: range
 ) -> tuple[range, Image]:
-    needed = around(rows, image.shape[1], level)
-    small = halved(needed)
+    needed = with_margin(rows, image.shape[1], level)
+    small = coarse_rows(needed)
     return rows, with_coarse_part(
         image[:, needed.start : needed.stop],
         coarse[:, small.start : small.stop],
@@ -182,7 +190,9 @@ def _with_coarse_rows(
     )
 
 
-def mapped(rows: range, workers: int, function: Callable[[range], tuple[range, Image]]) -> Strips:
-    """function(rows) of some rows at a time."""
-    # More threads would have too much in memory.
-    return in_order(function, in_turn(rows, _AT_ONCE), min(workers, 2))
+def _map_rows(
+    function: Callable[[range], tuple[range, Image]], rows: range, workers: int
+) -> Strips:
+    """Yield function(part) for consecutive parts of the rows."""
+    # More than two threads would hold too many rows in memory.
+    return in_order(function, split_range(rows, _ROWS), min(workers, 2))

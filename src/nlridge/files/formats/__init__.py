@@ -1,1 +1,1 @@
-"""One module for each format: see `nlridge.files`."""
+"""One module for each file format; `nlridge.files` describes what it has to provide."""

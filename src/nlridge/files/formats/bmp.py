@@ -1,4 +1,4 @@
-"""BMP, by Pillow: 8 bits, gray or in colour, with transparency; palettes become colours."""
+"""BMP files, read with Pillow: 8 bits, gray or colour, with transparency; palettes become colours."""
 
 import io
 import struct
@@ -16,7 +16,7 @@ NAME = "BMP"
 SUFFIXES = (".bmp",)
 KEEPS = ()
 
-_PIXELS_PER_METRE = 39.3701  # of one per inch
+_PIXELS_PER_METRE = 39.3701  # for one pixel per inch
 
 
 def recognises(head: bytes) -> bool:
@@ -26,9 +26,9 @@ def recognises(head: bytes) -> bool:
 def read(path: Path, axes: str | None) -> Picture:
     with opened(path, ["BMP"]) as image:
         if image.mode == "1":
-            raise ValueError("its pixels are black or white; expected shades")
+            raise ValueError("its pixels are black or white; expected gray or colour")
         dpi = image.info.get("dpi")
-        notes = ["the palette was turned into colours"] if image.mode == "P" else []
+        notes = ["the palette was converted to colours"] if image.mode == "P" else []
         pixels = np.asarray(image.convert("RGB") if image.mode == "P" else image)
     alpha = None
     if pixels.ndim == 3 and pixels.shape[2] == 4:
@@ -40,7 +40,9 @@ def read(path: Path, axes: str | None) -> Picture:
 def write(path: Path, picture: Picture, name: Path) -> None:
     pixels = single_image(picture, "BMP")
     if pixels.dtype != np.uint8:
-        raise ValueError(f"BMP does not hold {pixels.dtype}; expected uint8, or a PNG or TIFF file")
+        raise ValueError(
+            f"BMP files cannot store {pixels.dtype}; expected uint8, or a PNG or TIFF file"
+        )
     dpi = picture.origin if picture.format == "bmp" else None
     if picture.alpha is not None:
         path.write_bytes(_with_alpha(pixels, picture.alpha, dpi))
@@ -52,13 +54,16 @@ def write(path: Path, picture: Picture, name: Path) -> None:
 
 
 def _with_alpha(pixels: Pixels, alpha: Pixels, dpi: tuple[float, float] | None) -> bytes:
-    """Pillow leaves out the masks that say which byte is which, without which transparency is not read."""
+    """Write a BMP file with transparency.
+
+    Pillow omits the masks that identify the channels, without which readers ignore the transparency.
+    """
     height, width = alpha.shape
     colours = np.broadcast_to(np.atleast_3d(pixels), (height, width, 3))
     body = np.concatenate([colours[..., ::-1], alpha[..., None]], axis=-1)[::-1].tobytes()
     density = [round(value * _PIXELS_PER_METRE) for value in dpi or (96, 96)]
     masks = 0xFF0000, 0xFF00, 0xFF, 0xFF000000
     header = struct.pack("<IiiHHIIiiII4I", 108, width, height, 1, 32, 3, len(body), *density, 0, 0, *masks)  # fmt: skip
-    header = (header + b"BGRs").ljust(108, b"\0")  # of the space sRGB, and no more is said
+    header = (header + b"BGRs").ljust(108, b"\0")
     start = 14 + len(header)
     return struct.pack("<2sIHHI", b"BM", start + len(body), 0, 0, start) + header + body

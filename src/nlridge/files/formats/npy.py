@@ -1,4 +1,4 @@
-"""NPY: a plain NumPy array, which does not say what its axes are."""
+"""NPY files: a plain NumPy array, whose axes have no names."""
 
 from pathlib import Path
 
@@ -16,17 +16,19 @@ def recognises(head: bytes) -> bool:
 
 
 def read(path: Path, axes: str | None) -> Picture:
-    # Mapped before it is read: a header may promise more than there is.
+    # Mapped before it is read, since a header may claim more than the file holds.
     mapped = np.load(path, mmap_mode="r", allow_pickle=False)
     if mapped.offset + mapped.nbytes < path.stat().st_size:
-        raise ValueError("the file is damaged: it goes on after its end")
+        raise ValueError("the file is damaged: there are data after its end")
     pixels = np.array(mapped)
     return Picture("npy", [Layer(pixels, named_axes(pixels.shape, axes))])
 
 
 def write(path: Path, picture: Picture, name: Path) -> None:
     if len(picture.layers) > 1:
-        raise ValueError("NPY holds one array; expected a TIFF file for images of several shapes")
+        raise ValueError(
+            "NPY files store one array; expected a TIFF file for images of several shapes"
+        )
     pixels = picture.layers[0].pixels
     if picture.alpha is not None:
         pixels = np.concatenate([np.atleast_3d(pixels), picture.alpha[..., None]], axis=-1)
@@ -35,11 +37,11 @@ def write(path: Path, picture: Picture, name: Path) -> None:
 
 
 def named_axes(shape: tuple[int, ...], axes: str | None) -> str:
-    """YX for two dimensions; more have to be named."""
-    found = axes or "YX"
-    if len(found) != len(shape):
-        how = "--channel-axis or --stack-axis" if axes is None else "other axes"
+    """Return the letters of the axes: YX for two dimensions; more must be given."""
+    letters = axes or "YX"
+    if len(letters) != len(shape):
+        remedy = "--channel-axis or --stack-axis" if axes is None else "other axes"
         raise ValueError(
-            f"it has {len(shape)} dimensions, {shape}; expected {len(found)}, or {how}"
+            f"it has {len(shape)} dimensions, {shape}; expected {len(letters)}, or {remedy}"
         )
-    return found
+    return letters

@@ -1,4 +1,4 @@
-"""JPEG and WebP, by Pillow: 8 bits, with what the camera wrote and the colour profile."""
+"""JPEG and WebP files, read with Pillow: 8 bits, with EXIF data and the colour profile."""
 
 import io
 import warnings
@@ -28,19 +28,19 @@ def recognises(head: bytes) -> bool:
 
 @contextmanager
 def opened(path: Path, formats: list[str]) -> Iterator[Image.Image]:
-    """An image that Pillow reads, if it is not too large."""
-    usual = Image.MAX_IMAGE_PIXELS
-    Image.MAX_IMAGE_PIXELS = None  # see refuse_too_large, which knows the size of the file
+    """Open an image with Pillow, unless its header claims too much."""
+    limit = Image.MAX_IMAGE_PIXELS
+    Image.MAX_IMAGE_PIXELS = None  # refuse_too_large takes the size of the file into account
     try:
         with Image.open(path, formats=formats) as image:
             decoded = image.height * image.width * len(image.getbands())
             size = path.stat().st_size
             refuse_too_large(f"{image.width} x {image.height} pixels", decoded, size)
             yield image
-    except UnidentifiedImageError:  # it would name the file once more
-        raise ValueError("the file is damaged: its header is not understood") from None
+    except UnidentifiedImageError:
+        raise ValueError("the file is damaged: its header cannot be read") from None
     finally:
-        Image.MAX_IMAGE_PIXELS = usual
+        Image.MAX_IMAGE_PIXELS = limit
 
 
 def read(path: Path, axes: str | None) -> Picture:
@@ -48,21 +48,22 @@ def read(path: Path, axes: str | None) -> Picture:
         is_jpeg = path.suffix.lower() != ".webp"
         if is_jpeg != (image.format != "WEBP"):
             raise ValueError(
-                f"the file is {image.format} by its content, though it is named {path.suffix}"
+                f"the content of the file is {image.format} data; expected {'JPEG' if is_jpeg else 'WebP'}, "
+                f"as its name ends in {path.suffix}"
             )
         notes = []
         if getattr(image, "n_frames", 1) > 1:
             if not is_jpeg:
                 raise ValueError("the file is an animation; expected a single image")
-            notes.append("further pictures in the file (previews, gain maps) were left out")
+            notes.append("other images in the file (previews, gain maps) were dropped")
         if "photoshop" in image.info:
-            notes.append("IPTC data were left out")
-        pixels = np.asarray(image)  # decodes, and raises if the file ends too soon
+            notes.append("IPTC data were dropped")
+        pixels = np.asarray(image)  # decodes, and raises if the file is truncated
         alpha = None
         if image.mode in ("RGBA", "LA"):
             pixels, alpha = pixels[..., :-1], pixels[..., -1]
         elif image.mode not in ("L", "RGB", "CMYK"):
-            raise ValueError(f"its pixels are of mode {image.mode}; expected gray or colours")
+            raise ValueError(f"its pixels have the mode {image.mode}; expected gray or colour")
         info = image.info
         kept: dict[str, Any] = {
             key: info[key] for key in ("dpi", "comment", "xmp") if info.get(key) is not None
@@ -91,7 +92,7 @@ def write(path: Path, picture: Picture, name: Path) -> None:
     pixels = picture.layers[0].pixels if cmyk else single_image(picture, kind)
     if pixels.dtype != np.uint8:
         raise ValueError(
-            f"{kind} does not hold {pixels.dtype}; expected uint8, or a PNG or TIFF file"
+            f"{kind} files cannot store {pixels.dtype}; expected uint8, or a PNG or TIFF file"
         )
     options: dict[str, Any] = {}
     if picture.format == "pillow" and picture.origin[0] == is_jpeg:
@@ -102,17 +103,20 @@ def write(path: Path, picture: Picture, name: Path) -> None:
         options["exif"] = b"Exif\0\0" + picture.exif.removeprefix(b"Exif\0\0")
     if picture.alpha is not None:
         if is_jpeg:
-            raise ValueError("JPEG does not hold transparency; expected a PNG, WebP or TIFF file")
+            raise ValueError(
+                "JPEG files cannot store transparency; expected a PNG, WebP or TIFF file"
+            )
         colours = np.repeat(pixels[..., None], 3, axis=-1) if pixels.ndim == 2 else pixels
         pixels = np.concatenate([colours, picture.alpha[..., None]], axis=-1)
     mode = "CMYK" if cmyk else None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of `mode`, which CMYK needs
+        warnings.simplefilter("ignore", DeprecationWarning)  # for `mode`, which CMYK needs
         image = Image.fromarray(np.ascontiguousarray(pixels), mode)
     options["quality"] = _QUALITY
     if not is_jpeg:
         options |= {"exact": True, "method": 4}
-    data = io.BytesIO()  # to a file, Pillow would write half a JPEG to a full disk without a word
+    # If the disk is full, Pillow silently writes a truncated JPEG file; Python raises an error.
+    data = io.BytesIO()
     image.save(data, kind.upper(), **options)
     path.write_bytes(data.getbuffer())
 
@@ -123,8 +127,8 @@ def _is_cmyk(picture: Picture) -> bool:
 
 
 def _subsampling(image: Image.Image) -> int:
-    """How coarse the colours of a JPEG are, to be kept."""
+    """Return the chroma subsampling of a JPEG image, to be used again."""
     from PIL import JpegImagePlugin
 
-    found: int = JpegImagePlugin.get_sampling(image)
-    return found if found in (0, 1, 2) else 0
+    subsampling: int = JpegImagePlugin.get_sampling(image)
+    return subsampling if subsampling in (0, 1, 2) else 0

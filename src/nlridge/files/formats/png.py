@@ -1,7 +1,6 @@
-"""PNG: 8 and 16 bits, gray and colour, with transparency; palettes become colours.
+"""PNG files: 8 and 16 bits, gray and colour, with transparency; palettes become colours.
 
-Pillow would read 16 bits of colour as 8, so the pixels go through libpng itself; what else is in the file
-is kept chunk by chunk.
+Pillow reads 16-bit colours as 8 bits, so the pixels are decoded by libpng itself.  Metadata are preserved chunk by chunk.
 """
 
 import struct
@@ -22,9 +21,9 @@ KEEPS = ("exif", "profile")
 
 _LARGEST_PROFILE = 2**24
 _PIXELS = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
-_SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # of a pixel, by the type of colour
+_SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # samples per pixel, by colour type
 _DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
-# Interlaced images are seven, one after the other: where each begins, and its steps.
+# An interlaced file holds seven images: the first row and column of each, and its steps.
 _PASSES = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)]  # fmt: skip
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _KEPT = (b"gAMA", b"cHRM", b"iCCP", b"sRGB", b"cICP", b"pHYs", b"tIME", b"tEXt", b"zTXt", b"iTXt", b"eXIf")  # fmt: skip
@@ -39,29 +38,29 @@ def read(path: Path, axes: str | None) -> Picture:
     chunks = list(_chunks(data))
     kinds = [kind for kind, _ in chunks]
     if kinds[:1] != [b"IHDR"] or b"IDAT" not in kinds or kinds[-1] != b"IEND":
-        raise ValueError("the file is damaged: it ends too soon")
+        raise ValueError("the file is damaged: it is truncated")
     if len(chunks[0][1]) != 13:
-        raise ValueError("the file is damaged: its header is not as long as a header is")
+        raise ValueError("the file is damaged: its header has the wrong length")
     width, height, depth, colour = struct.unpack(">IIBB", chunks[0][1][:10])
     decoded = height * width * _SAMPLES.get(colour, 1) * -(-depth // 8)
     refuse_too_large(f"{width} x {height} pixels", decoded, len(data))
     if b"acTL" in kinds:
         raise ValueError("the file is an animation; expected a single image")
     if depth == 1 and colour == 0:
-        raise ValueError("its pixels are black or white; expected shades")
-    _expect_parts(chunks)
+        raise ValueError("its pixels are black or white; expected gray or colour")
+    _expect_structure(chunks)
     _expect_pixels(chunks)
-    # Only what makes up the pixels: libpng would complain about other chunks on the terminal.
+    # Only the chunks of the pixels: libpng would print warnings about the others.
     pixels = imagecodecs.png_decode(
-        _SIGNATURE + b"".join(_written(c) for c in chunks if c[0] in _PIXELS)
+        _SIGNATURE + b"".join(_encode_chunk(c) for c in chunks if c[0] in _PIXELS)
     )
     kept = [(kind, chunk) for kind, chunk in chunks if kind in _KEPT]
     if colour != 3:
         kept += [(kind, chunk) for kind, chunk in chunks if kind == b"bKGD"]
     named = dict(kept)
-    notes = ["the palette was turned into colours"] if colour == 3 else []
+    notes = ["the palette was converted to colours"] if colour == 3 else []
     if depth < 8 and colour != 3:
-        notes.append(f"{depth} bits became 8")
+        notes.append(f"{depth} bits were converted to 8")
     alpha = None
     if pixels.ndim == 3 and pixels.shape[2] in (2, 4):
         pixels, alpha = pixels[..., :-1], pixels[..., -1]
@@ -83,43 +82,45 @@ def write(path: Path, picture: Picture, name: Path) -> None:
     pixels = single_image(picture, "PNG")
     if pixels.dtype not in (np.uint8, np.uint16):
         raise ValueError(
-            f"PNG does not hold {pixels.dtype}; expected uint8 or uint16, or a TIFF file"
+            f"PNG files cannot store {pixels.dtype}; expected uint8 or uint16, or a TIFF file"
         )
     if picture.alpha is not None:
         pixels = np.concatenate([np.atleast_3d(pixels), picture.alpha[..., None]], axis=-1)
     data = imagecodecs.png_encode(np.ascontiguousarray(pixels))
-    kept = picture.origin if picture.format == "png" else list(_of_others(picture))
+    kept = picture.origin if picture.format == "png" else list(_metadata_chunks(picture))
     start = len(_SIGNATURE) + 25  # after IHDR
     with open(path, "wb") as file:
         file.write(data[:start])
         for kind, chunk in kept:
-            file.write(_written((kind, chunk)))
+            file.write(_encode_chunk((kind, chunk)))
         file.write(data[start:])
 
 
 def single_image(picture: Picture, name: str) -> Pixels:
-    """The one image of a picture, gray or in three colours, channels last."""
+    """Return the only image of a picture, gray or RGB, with channels last."""
     layer = picture.layers[0]
     order = [layer.axes.index(axis) for axis in ("YXC" if "C" in layer.axes else "YX")]
     if len(picture.layers) > 1 or len(order) < len(layer.axes):
-        raise ValueError(f"{name} holds a single image; expected a TIFF file for a stack")
+        raise ValueError(f"{name} files store a single image; expected a TIFF file for a stack")
     pixels: Pixels = layer.pixels.transpose(order)
     if pixels.ndim == 3 and pixels.shape[2] not in (1, 3):
-        raise ValueError(f"{name} does not hold {pixels.shape[2]} channels; expected a TIFF file")
+        raise ValueError(
+            f"{name} files cannot store {pixels.shape[2]} channels; expected a TIFF file"
+        )
     pixels = pixels.astype(pixels.dtype.newbyteorder("="), copy=False)
     return pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The chunks of a file, each checked."""
+    """Yield the chunks of a file, after checking their checksums."""
     at = len(_SIGNATURE)
     while at < len(data):
         if at + 12 > len(data):
-            raise ValueError("the file is damaged: it ends too soon")
+            raise ValueError("the file is damaged: it is truncated")
         (length,), kind = struct.unpack(">I", data[at : at + 4]), data[at + 4 : at + 8]
         chunk = data[at + 8 : at + 8 + length]
         if at + 12 + length > len(data):
-            raise ValueError("the file is damaged: it ends too soon")
+            raise ValueError("the file is damaged: it is truncated")
         (checksum,) = struct.unpack(">I", data[at + 8 + length : at + 12 + length])
         if zlib.crc32(kind + chunk) != checksum:
             raise ValueError("the file is damaged: a checksum is wrong")
@@ -129,53 +130,53 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         at += 12 + length
 
 
-def _expect_parts(chunks: list[tuple[bytes, bytes]]) -> None:
-    """Each part once, in order, and of a length that makes sense: libpng would only complain on the terminal."""
+def _expect_structure(chunks: list[tuple[bytes, bytes]]) -> None:
+    """Check that chunks are in order, not repeated, and of a valid length; libpng would only print warnings."""
     parts = [(kind, len(body)) for kind, body in chunks if kind in _PIXELS]
     kinds = [kind for kind, _ in parts]
     lengths = dict(parts)
     _, _, depth, colour, *methods = struct.unpack(">IIBBBBB", chunks[0][1])
     colours, odd = divmod(lengths.get(b"PLTE", 0), 3)
-    clear = {0: [2], 2: [6], 3: range(1, colours + 1)}.get(colour, [])
-    together = b"".join(kind for kind, _ in chunks).count(b"IDAT" * kinds.count(b"IDAT"))
+    transparency_lengths = {0: [2], 2: [6], 3: range(1, colours + 1)}.get(colour, [])
+    contiguous = b"".join(kind for kind, _ in chunks).count(b"IDAT" * kinds.count(b"IDAT"))
     if (
         depth not in _DEPTHS.get(colour, ())
         or max(methods) > 1
         or methods[0] + methods[1]
         or kinds != sorted(kinds, key=_PIXELS.index)
         or any(kinds.count(kind) > 1 for kind in kinds if kind != b"IDAT")
-        or not together
+        or not contiguous
         or odd
         or colours > (2**depth if colour == 3 else 256)
         or (b"PLTE" in kinds and (not colours or colour in (0, 4)))
         or (colour == 3 and not colours)
-        or (b"tRNS" in kinds and lengths[b"tRNS"] not in clear)
+        or (b"tRNS" in kinds and lengths[b"tRNS"] not in transparency_lengths)
     ):
-        raise ValueError("the file is damaged: its parts do not fit together")
+        raise ValueError("the file is damaged: its chunks are inconsistent")
 
 
 def _expect_pixels(chunks: list[tuple[bytes, bytes]]) -> None:
-    """As many as the header says, and no more: libpng would fill in what is not there."""
+    """Check the number of bytes of pixels against the header; libpng would fill in missing pixels."""
     width, height, depth, colour, _, _, interlaced = struct.unpack(">IIBBBBB", chunks[0][1])
     expected = 0
     for y, x, dy, dx in _PASSES if interlaced else [(0, 0, 1, 1)]:
         rows, columns = -((y - height) // dy), -((x - width) // dx)
         if rows > 0 and columns > 0:
             expected += rows * (1 + -(-columns * depth * _SAMPLES[colour] // 8))
-    found, stream = 0, zlib.decompressobj()
+    decoded, stream = 0, zlib.decompressobj()
     try:
         for kind, body in chunks:
-            while kind == b"IDAT" and body and found <= expected:
-                found += len(stream.decompress(body, 2**20))
+            while kind == b"IDAT" and body and decoded <= expected:
+                decoded += len(stream.decompress(body, 2**20))
                 body = stream.unconsumed_tail
-        found += len(stream.flush())
+        decoded += len(stream.flush())
     except zlib.error:
         raise ValueError("the file is damaged: its pixels cannot be decompressed") from None
-    if not expected or found != expected or not stream.eof or stream.unused_data:
-        raise ValueError(f"the file is damaged: it holds {found} of {expected} bytes of pixels")
+    if not expected or decoded != expected or not stream.eof or stream.unused_data:
+        raise ValueError(f"the file is damaged: it holds {decoded} of {expected} bytes of pixels")
 
 
-def _written(chunk: tuple[bytes, bytes]) -> bytes:
+def _encode_chunk(chunk: tuple[bytes, bytes]) -> bytes:
     kind, body = chunk
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
@@ -188,7 +189,8 @@ def _profile(chunk: bytes) -> bytes | None:
         return None
 
 
-def _of_others(picture: Picture) -> Iterator[tuple[bytes, bytes]]:
+def _metadata_chunks(picture: Picture) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the chunks with the metadata of a picture from a file of another format."""
     if picture.profile:
         yield b"iCCP", b"ICC profile\0\0" + zlib.compress(picture.profile)
     if picture.exif:

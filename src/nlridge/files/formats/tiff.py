@@ -1,5 +1,7 @@
-"""TIFF, by tifffile: integers and floats, stacks of pages, ImageJ and OME; pages are written one by one, with
-their tags and compression."""
+"""TIFF files, read with tifffile: integers and floats, stacks of pages, ImageJ and OME.
+
+Pages are written one by one, with their tags and compression.
+"""
 
 import io
 import json
@@ -16,58 +18,44 @@ import numpy as np
 import tifffile
 from PIL import Image, UnidentifiedImageError
 
-from ..damage import in_one_sentence, refuse_too_large
+from ..damage import convert_errors, refuse_too_large
 from ..picture import Layer, Picture, Pixels
 
 NAME = "TIFF"
 SUFFIXES = (".tif", ".tiff")
 KEEPS = ("profile",)
 
-# Tags that tifffile writes by itself, or that point to something that is not copied.
+# Tags that tifffile writes itself, or that point to data that are not copied.
 _MANAGED = {
     254, 255, 256, 257, 258, 259, 262, 270, 273, 277, 278, 279, 282, 283, 284, 296, 305, 306, 317, 320,
     322, 323, 324, 325, 330, 338, 339, 347, 530, 532, 34675,
 }  # fmt: skip
 _POINTERS = {34665: "EXIF", 34853: "GPS", 40965: "EXIF"}
 _LOSSLESS = {1, 5, 8, 32773, 32946, 34925, 50000}
-_BYTES = {
-    1: 1,
-    2: 1,
-    3: 2,
-    4: 4,
-    5: 8,
-    6: 1,
-    7: 1,
-    8: 2,
-    9: 4,
-    10: 8,
-    11: 4,
-    12: 8,
-    13: 4,
-    16: 8,
-    17: 8,
-    18: 8,
-}  # of a type of tag
-# Compressed images within the file, which say their size once more: JPEG, then JPEG 2000 and WebP.
+# The size in bytes of each type of tag.
+_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}  # fmt: skip
+# Compressions that embed images with a size of their own: JPEG, then JPEG 2000 and WebP.
 _JPEG = {6, 7}
 _IMAGES = _JPEG | {33003, 33004, 33005, 34712, 34927, 50001}
 
 
 class _Page(NamedTuple):
-    """How a page is written again."""
+    """The options to write a page again, and its shape."""
 
     options: dict[str, Any]
     shape: tuple[int, ...]
 
 
 class _Origin(NamedTuple):
+    """What is needed to write the same file again."""
+
     bigtiff: bool
     byteorder: Any
     name: str
     pages: list[list[_Page]]
-    """Of each layer."""
+    """The pages of each layer."""
     alphas: list[Pixels | None]
-    """Further samples of each layer, as an array whose last axis they are."""
+    """The extra samples of each layer, along the last axis of an array."""
     axes: list[str]
 
 
@@ -77,21 +65,21 @@ def recognises(head: bytes) -> bool:
 
 def read(path: Path, axes: str | None) -> Picture:
     size = path.stat().st_size
-    notes: dict[str, None] = {}  # in order, each once
+    notes: dict[str, None] = {}  # in order, without duplicates
     with _opened(path) as file:
         _refuse_too_large(file, size)
         layers, pages, alphas = [], [], []
         for series in file.series:
-            found = [page.aspage() for page in series.pages]
-            with _complaints() as complaints:
+            tiff_pages = [page.aspage() for page in series.pages]
+            with _log_messages() as messages:
                 pixels, names = series.asarray(), series.axes
-            if complaints:
-                raise ValueError(f"the file is damaged: {complaints[0]}")
-            if len(found) * np.prod(found[0].shape) != pixels.size:
-                raise ValueError("its pages are laid out in a way that is not known")
-            pages.append([_page(page, pixels.dtype, notes) for page in found])
-            pixels, names, alpha = _without_alpha(pixels, names, found[0])
-            layers.append(Layer(pixels, _named(names, axes)))
+            if messages:
+                raise ValueError(f"the file is damaged: {messages[0]}")
+            if len(tiff_pages) * np.prod(tiff_pages[0].shape) != pixels.size:
+                raise ValueError("its pages have an unknown layout; expected one image per page")
+            pages.append([_page(page, pixels.dtype, notes) for page in tiff_pages])
+            pixels, names, alpha = _without_alpha(pixels, names, tiff_pages[0])
+            layers.append(Layer(pixels, _named_axes(names, axes)))
             alphas.append(alpha)
         origin = _Origin(
             file.is_bigtiff, file.byteorder, path.name, pages, alphas, [s.axes for s in file.series]
@@ -116,7 +104,7 @@ def read(path: Path, axes: str | None) -> Picture:
 
 
 def _channel_names(ome: str | None) -> list[str]:
-    """Of the first image of an OME file; none if they are not all named."""
+    """Return the names of the channels of the first image of an OME file; none unless all have a name."""
     if ome is None:
         return []
     try:
@@ -127,19 +115,21 @@ def _channel_names(ome: str | None) -> list[str]:
     return names if all(names) else []
 
 
-@in_one_sentence("the file is damaged")
+@convert_errors("the file is damaged")
 def axes_of_plain(path: Path, axes: str | None) -> str:
-    """The axes of a file that is nothing but an array of gray values or colours; others are refused."""
+    """Return the axes of a file that holds nothing but an array of gray values or colours; refuse others."""
     with _opened(path) as file:
         if len(file.series) != 1:
-            raise ValueError(f"it holds {len(file.series)} images of several kinds; expected one")
+            raise ValueError(
+                f"it holds {len(file.series)} images of different shapes; expected one"
+            )
         series, first = file.series[0], file.pages.first
         if first.photometric == tifffile.PHOTOMETRIC.MINISWHITE:
-            raise ValueError("it is a negative; expected black to be the least value")
+            raise ValueError("it is a negative; expected black to be the smallest value")
         if first.extrasamples:
-            raise ValueError("it has further samples, such as transparency; expected colours alone")
+            raise ValueError("it has extra samples, such as transparency; expected only colours")
         names = series.axes.replace("C", "Z") if "S" in series.axes else series.axes
-        return _named(names.replace("S", "C"), axes)
+        return _named_axes(names.replace("S", "C"), axes)
 
 
 def write(path: Path, picture: Picture, name: Path) -> None:
@@ -160,7 +150,7 @@ def write(path: Path, picture: Picture, name: Path) -> None:
             for page, data in zip(pages, pixels.reshape(len(pages), *pages[0].shape), strict=True):
                 options = dict(page.options)
                 if "description" in options:
-                    # An OME file says which file its pixels are in: this one.
+                    # OME metadata contain the name of the file.
                     old, new = (f'FileName="{n}"'.encode() for n in (origin.name, name.name))
                     options["description"] = options["description"].replace(old, new)
                 file.write(np.ascontiguousarray(data), metadata=None, contiguous=False, **options)
@@ -196,12 +186,10 @@ def _write_new(path: Path, picture: Picture) -> None:
 
 
 def _refuse(file: Any, series: Any) -> None:
-    """What would not come out as it went in."""
+    """Refuse files that could not be written again as they were."""
     first = series.keyframe
     if series.is_multifile:
-        raise ValueError(
-            "it is one file of a set that makes up an image; expected a file by itself"
-        )
+        raise ValueError("it is one of several files of an image; expected a single file")
     if len(series.levels) > 1 or first.subifds:
         raise ValueError("it is a pyramid of images; expected one resolution")
     if int(first.compression) not in _LOSSLESS | _IMAGES:
@@ -210,27 +198,28 @@ def _refuse(file: Any, series: Any) -> None:
             "JPEG, JPEG 2000 or WebP"
         )
     if first.bitspersample == 1:
-        raise ValueError("its pixels are black or white; expected shades")
+        raise ValueError("its pixels are black or white; expected gray or colour")
     if first.photometric == tifffile.PHOTOMETRIC.PALETTE and not file.is_imagej:
-        raise ValueError("its colours are in a palette; expected gray or colours")
+        raise ValueError("its colours are in a palette; expected gray or colour")
     if set(series.axes) & set("YX") != set("YX"):
         raise ValueError(f"its axes are {series.axes}; expected an image")
 
 
 def _page(page: Any, dtype: np.dtype[Any], notes: dict[str, None]) -> _Page:
-    """What a page is written with, apart from its pixels."""
+    """Return the options to write a page again; adds notes on what cannot be preserved."""
     compression, predictor = page.compression, page.predictor
     photometric = page.photometric
     if int(compression) not in _LOSSLESS:
-        notes[f"compression {_name(compression)} was replaced by one without loss"] = None
+        notes[f"compression {_name(compression)} was replaced by a lossless one"] = None
         compression, predictor = tifffile.COMPRESSION.ADOBE_DEFLATE, 1
-        if photometric == tifffile.PHOTOMETRIC.YCBCR:  # the decoder of JPEG has turned it into that
+        # The JPEG decoder has converted it to RGB.
+        if photometric == tifffile.PHOTOMETRIC.YCBCR:
             photometric = tifffile.PHOTOMETRIC.RGB
     if page.bitspersample not in (8, 16, 32, 64):
-        notes[f"{page.bitspersample} bits became {8 * dtype.itemsize}"] = None
+        notes[f"{page.bitspersample} bits were converted to {8 * dtype.itemsize}"] = None
     for code, what in _POINTERS.items():
         if code in page.tags:
-            notes[f"{what} data of TIFF files are not kept"] = None
+            notes[f"the {what} data were dropped"] = None
     options: dict[str, Any] = {
         "photometric": photometric,
         "compression": compression,
@@ -260,9 +249,9 @@ def _page(page: Any, dtype: np.dtype[Any], notes: dict[str, None]) -> _Page:
 
 
 def _unnamed_samples(page: Any) -> tuple[int, ...] | None:
-    """Samples beyond the colours of which nothing is said: tifffile would call them transparency."""
-    beyond = page.samplesperpixel - 3 if page.photometric == tifffile.PHOTOMETRIC.RGB else 0
-    return (0,) * beyond or None
+    """Return the types of extra samples that have none; tifffile would mark them as transparency."""
+    count = page.samplesperpixel - 3 if page.photometric == tifffile.PHOTOMETRIC.RGB else 0
+    return (0,) * count or None
 
 
 def _text(page: Any, code: int) -> bytes | None:
@@ -271,24 +260,24 @@ def _text(page: Any, code: int) -> bytes | None:
 
 
 def _description(page: Any) -> bytes | None:
-    """The description; that of tifffile itself without the shape, since pages are written one by one."""
-    about = _words_of_tifffile(page)
-    if about is None:
+    """Return the description; without the shape if tifffile wrote it, since pages are written one by one."""
+    metadata = _tifffile_metadata(page)
+    if metadata is None:
         return _text(page, 270)
-    del about["shape"]
-    return json.dumps(about).encode() if about else None
+    del metadata["shape"]
+    return json.dumps(metadata).encode() if metadata else None
 
 
-def _words_of_tifffile(page: Any) -> dict[str, Any] | None:
-    """What tifffile itself has said about a page."""
+def _tifffile_metadata(page: Any) -> dict[str, Any] | None:
+    """Return the metadata that tifffile writes as the description of a page."""
     text = _text(page, 270)
     if text is None or not text.startswith(b'{"shape":'):
         return None
     try:
-        about: dict[str, Any] = json.loads(text)
+        metadata: dict[str, Any] = json.loads(text)
     except ValueError:
         return None
-    return about
+    return metadata
 
 
 def _date(page: Any, notes: dict[str, None]) -> str | None:
@@ -298,13 +287,13 @@ def _date(page: Any, notes: dict[str, None]) -> str | None:
     try:
         datetime.strptime(value, "%Y:%m:%d %H:%M:%S")
     except ValueError:
-        notes["a date that is not written as TIFF wants it was left out"] = None
+        notes["a date in an invalid format was dropped"] = None
         return None
     return value
 
 
-def _named(names: str, axes: str | None) -> str:
-    """The axes of the file, or those that were named where the file does not know."""
+def _named_axes(names: str, axes: str | None) -> str:
+    """Return the axes of the file, or the given ones if the file does not name its own."""
     if axes is None or not set(names) <= set("YXQI") or len(axes) != len(names):
         return names
     same = all(axes.index(axis) == names.index(axis) for axis in "YX")
@@ -313,45 +302,45 @@ def _named(names: str, axes: str | None) -> str:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """A file that holds all the pages and all the pixels that it promises."""
+    """Open a file after checking that it holds all the pages and pixels that its metadata claim."""
     with tifffile.TiffFile(path) as file:
         _expect_pages(file)
         if not file.series:
-            raise ValueError("it holds no image")
+            raise ValueError("it holds no image; expected at least one")
         _expect_images(file)
         for series in file.series:
             _refuse(file, series)
             _expect_pixels(series, file.filehandle.size)
-            _expect_images_of_the_size_they_have(series)
+            _expect_embedded_sizes(series)
         yield file
 
 
 def _expect_pages(file: Any) -> None:
-    """tifffile leaves out pages that are not in the file or follows others, and fills in those that OME-XML counts."""
-    pages, cut_off = _pages(file)
+    """Refuse files with missing pages; tifffile would drop them, or fill in those that OME-XML counts."""
+    pages, truncated = _count_pages(file)
     if file.is_ome:
         tree = ElementTree.fromstring(file.ome_metadata)
         sizes = [
             [int(pixels.get(f"Size{axis}", 1)) for axis in "CZT"]
             for pixels in tree.findall("{*}Image/{*}Pixels")
         ]
-        promised = sum(int(np.prod(planes, dtype=object)) for planes in sizes)
-        _expect(promised, pages * file.pages.first.samplesperpixel)
-    if cut_off and file.is_imagej:
-        _expect((file.imagej_metadata or {}).get("images", 1), pages)
-    if cut_off:
-        raise ValueError(f"the file is damaged: it ends before its last {cut_off}")
+        claimed = sum(int(np.prod(planes, dtype=object)) for planes in sizes)
+        _expect_count(claimed, pages * file.pages.first.samplesperpixel)
+    if truncated and file.is_imagej:
+        _expect_count((file.imagej_metadata or {}).get("images", 1), pages)
+    if truncated:
+        raise ValueError(f"the file is damaged: it ends before its last {truncated}")
 
 
-def _pages(file: Any) -> tuple[int, str]:
-    """How many pages are in the file as a whole, and what is not: each says where its tags and the next page are."""
+def _count_pages(file: Any) -> tuple[int, str]:
+    """Follow the chain of pages; returns the number of complete ones, and what is truncated ("tag", "page" or "")."""
     form = file.tiff
     seen: set[int] = set()
     try:
         (offset,) = _numbers(file, 8 if file.is_bigtiff else 4, form.offsetformat)
         while offset:
             if offset in seen:
-                raise ValueError("the file is damaged: its pages go round in a circle")
+                raise ValueError("the file is damaged: its pages form a loop")
             (tags,) = _numbers(file, offset, form.tagnoformat)
             at = offset + form.tagnosize
             for _ in range(tags):
@@ -377,41 +366,42 @@ def _numbers(file: Any, offset: int, form: str) -> tuple[int, ...]:
 
 
 def _expect_images(file: Any) -> None:
-    """ImageJ says how many there are, and tifffile itself, which says a shape."""
-    said = (file.imagej_metadata or {}).get("images", 1) if file.is_imagej else 1
-    there = sum(
+    """Check the number of images against the metadata of ImageJ and tifffile."""
+    claimed = (file.imagej_metadata or {}).get("images", 1) if file.is_imagej else 1
+    held = sum(
         int(np.prod([n for a, n in zip(s.axes, s.shape, strict=True) if a not in "YXS"]))
         for s in file.series
     )
-    _expect(said, there)
+    _expect_count(claimed, held)
     for series in file.series:
         page = series.keyframe
-        shape = (_words_of_tifffile(page) or {}).get("shape", ())
-        _expect(int(np.prod(shape, dtype=object)) // page.size, series.size // page.size)
+        shape = (_tifffile_metadata(page) or {}).get("shape", ())
+        _expect_count(int(np.prod(shape, dtype=object)) // page.size, series.size // page.size)
 
 
-def _expect(promised: int, held: int) -> None:
-    if held < promised:
-        raise ValueError(f"the file is damaged: it holds {held} of {promised} images")
+def _expect_count(claimed: int, held: int) -> None:
+    if held < claimed:
+        raise ValueError(f"the file is damaged: it holds {held} of {claimed} images")
 
 
 def _expect_pixels(series: Any, size: int) -> None:
-    """tifffile would fill in strips and tiles that are not there."""
+    """Refuse files with missing strips or tiles, which tifffile would fill in."""
     expected = int(np.prod(series.keyframe.chunked))
     for page in series.pages:
         if page is None:
-            raise ValueError("the file is damaged: one of its images is not there")
-        if page.aspage().hash != series.keyframe.hash:  # it would be decoded like the first
+            raise ValueError("the file is damaged: one of its images is missing")
+        # All pages would be decoded like the first one.
+        if page.aspage().hash != series.keyframe.hash:
             raise ValueError("the file is damaged: its pages differ in how they are stored")
         offsets, counts = page.dataoffsets, page.databytecounts
         if not len(offsets) == len(counts) == expected or not all(counts):
-            raise ValueError("the file is damaged: it lacks some of its pixels")
+            raise ValueError("the file is damaged: some of its pixels are missing")
         if any(start + count > size for start, count in zip(offsets, counts, strict=True)):
             raise ValueError("the file is damaged: it ends before its last pixel")
 
 
 def _refuse_too_large(file: Any, size: int) -> None:
-    """What all pages take together: strips may be shared, and tiles reach beyond the image."""
+    """Check the decoded size of all pages; pages may share strips, and tiles may extend beyond the image."""
     first = file.series[0].keyframe
     decoded = 0
     for series in file.series:
@@ -423,13 +413,13 @@ def _refuse_too_large(file: Any, size: int) -> None:
     refuse_too_large(f"{counted}{first.imagewidth} x {first.imagelength} pixels", decoded, size)
 
 
-def _expect_images_of_the_size_they_have(series: Any) -> None:
-    """A compressed image within the file is decoded at the size that it says itself, and to its end or not."""
+def _expect_embedded_sizes(series: Any) -> None:
+    """Check embedded images, which decoders decode at their own size, and even if they are truncated."""
     compression = int(series.keyframe.compression)
     if compression not in _IMAGES:
         return
     page = series.keyframe
-    most = (
+    largest = (
         (page.tilelength, page.tilewidth) if page.is_tiled else (page.rowsperstrip, page.imagewidth)
     )
     handle = page.parent.filehandle
@@ -437,25 +427,25 @@ def _expect_images_of_the_size_they_have(series: Any) -> None:
         for offset, count in zip(page.dataoffsets, page.databytecounts, strict=True):
             handle.seek(offset)
             data = handle.read(count)
-            found = _size_of_jpeg(data) if compression in _JPEG else _size_by_pillow(data)
-            if found[0] > most[0] or found[1] > most[1]:
+            size = _size_of_jpeg(data) if compression in _JPEG else _size_by_pillow(data)
+            if size[0] > largest[0] or size[1] > largest[1]:
                 raise ValueError(
-                    "the file is damaged: images in it are larger than its header says"
+                    "the file is damaged: an embedded image is larger than its header claims"
                 )
 
 
 def _size_of_jpeg(data: bytes) -> tuple[int, int]:
-    """The height and width in its header; it has to have an end, too."""
+    """Return the height and width of a JPEG image; raises ValueError if its end is missing."""
     at = 2
     while data[at : at + 1] == b"\xff":
         kind, length = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
         if 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
             if b"\xff\xd9" not in data[at + length :]:
-                raise ValueError("the file is damaged: a JPEG image in it ends too soon")
+                raise ValueError("the file is damaged: an embedded JPEG image is truncated")
             height, width = struct.unpack(">HH", data[at + 5 : at + 9])
             return height, width
         at += 2 + length
-    raise ValueError("the file is damaged: a JPEG image in it has no header")
+    raise ValueError("the file is damaged: an embedded JPEG image has no header")
 
 
 def _size_by_pillow(data: bytes) -> tuple[int, int]:
@@ -463,22 +453,22 @@ def _size_by_pillow(data: bytes) -> tuple[int, int]:
         with Image.open(io.BytesIO(data), formats=["JPEG2000", "WEBP"]) as image:
             return image.height, image.width
     except UnidentifiedImageError:
-        raise ValueError("the file is damaged: an image in it has no header") from None
+        raise ValueError("the file is damaged: an embedded image has no header") from None
 
 
 def _name(compression: Any) -> str:
-    """An unknown one is a number."""
+    """Return the name of a compression, or its number if it is unknown."""
     return getattr(compression, "name", str(compression))
 
 
 @contextmanager
-def _complaints() -> Iterator[list[str]]:
-    """What tifffile has to say while it decodes: it fills in what is not there."""
-    found: list[str] = []
+def _log_messages() -> Iterator[list[str]]:
+    """Collect what tifffile logs; it fills in missing data and only logs a warning."""
+    messages: list[str] = []
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            found.append(" ".join(record.getMessage().split()))
+            messages.append(" ".join(record.getMessage().split()))
 
     logger, listener = logging.getLogger("tifffile"), Listener(logging.WARNING)
     level = logger.level
@@ -486,7 +476,7 @@ def _complaints() -> Iterator[list[str]]:
     logger.addHandler(listener)
     propagate, logger.propagate = logger.propagate, False
     try:
-        yield found
+        yield messages
     finally:
         logger.removeHandler(listener)
         logger.propagate = propagate
@@ -494,7 +484,7 @@ def _complaints() -> Iterator[list[str]]:
 
 
 def _value(page: Any, tag: Any) -> Any:
-    """The value of a tag; as it is in the file where tifffile has made something of it (ImageJ's labels)."""
+    """Return the value of a tag; as raw bytes if tifffile has parsed it, as it does with ImageJ's labels."""
     if isinstance(tag.value, str):
         return tag.value.encode()
     if not isinstance(tag.value, dict):
@@ -504,10 +494,11 @@ def _value(page: Any, tag: Any) -> Any:
 
 
 def _without_alpha(pixels: Pixels, names: str, page: Any) -> tuple[Pixels, str, Pixels | None]:
-    """Pixels and axes with S, the samples of a page, as channels C, and apart from them what is no colour."""
+    """Rename the axis of samples, S, to channels, C, and separate the extra samples from the colours."""
     if "S" not in names:
         return pixels, names, None
-    names = names.replace("C", "Z") if "C" in names else names  # channels of colour images: a stack
+    # If there are channels of colour images, the channels are a stack.
+    names = names.replace("C", "Z") if "C" in names else names
     axis = names.index("S")
     names = names.replace("S", "C")
     extra = len(page.extrasamples)
