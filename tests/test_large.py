@@ -195,7 +195,7 @@ def test_a_tiff_file_in_colour(tmp_path):
         ({"out": "a.npy", "sigma": np.ones((40, 50))}, ValueError, r"sigma has shape \(40, 50\); expected a number"),
         ({"out": "a.npy", "client": "tcp://1"}, ValueError, r"out is a.npy; expected a name that ends in .zarr, which"),
         ({"out": "a.zarr", "client": "tcp://1"}, TypeError, "image is in the memory of this process"),
-        ({"client": "tcp://1"}, ValueError, "client is 'tcp://1'; expected out"),
+        ({"client": "tcp://1"}, ValueError, "client is 'tcp://1'; expected None without out"),
         ({"out": 5}, TypeError, "out is 5; expected a path"),
     ],
 )  # fmt: skip
@@ -270,7 +270,7 @@ def _tiff(path, pixels, **options):
 @pytest.mark.parametrize(
     ("shapes", "options", "message"),
     [
-        ([(70, 80, 4)], {"photometric": "rgb", "extrasamples": ["unassalpha"]}, "it has further samples"),
+        ([(70, 80, 4)], {"photometric": "rgb", "extrasamples": ["unassalpha"]}, "it has extra samples"),
         ([(70, 80)], {"photometric": "miniswhite"}, "it is a negative"),
         ([(70, 80)], {"photometric": "palette", "colormap": np.zeros((3, 256), np.uint16)}, "palette"),
         ([(70, 80), (80, 70)], {}, "it holds 2 images"),
@@ -728,9 +728,9 @@ def test_dask_arrays_of_floats_are_computed_later():
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
-        (lambda x: x, {"client": "tcp://1"}, "client is given; expected None for a Dask array"),
+        (lambda x: x, {"client": "tcp://1"}, "client is 'tcp://1'; expected None for a Dask array"),
         (lambda x: x, {"tile": 3}, "tile is 3; expected at least 64"),
-        (lambda x: x[x[:, 0] > 0], {}, "expected known sizes"),
+        (lambda x: x[x[:, 0] > 0], {}, "expected known chunk sizes"),
     ],
 )
 def test_dask_arrays_that_will_not_do(change, options, message):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import is_dask
-from ..checks import not_installed
+from ..checks import not_installed, shown
 from ..files.atomic import expect_new
 from ..planning.layout import layout_of
 from ..planning.options import Options
@@ -84,7 +84,7 @@ def checked_out(
     try:
         path = Path(out).absolute()
     except TypeError:
-        raise TypeError(f"{name} is {out!r}; expected a path") from None
+        raise TypeError(f"{name} is {shown(out)}; expected a path") from None
     if path.suffix.lower() not in SUFFIXES:
         raise ValueError(f"{name} is {out}; expected a name that ends in {', '.join(SUFFIXES)}")
     if client is not None and path.suffix.lower() != ".zarr":
@@ -110,7 +110,7 @@ def executor_for(client: Any, workers: int, image: Any) -> Iterator[Executor]:
         return
     if not isinstance(client, str) and not hasattr(client, "scheduler_info"):
         raise TypeError(
-            f"client is {client!r}; expected a distributed.Client, or the address of a scheduler"
+            f"client is {shown(client)}; expected a distributed.Client, or the address of a scheduler"
         )
     if isinstance(image, np.ndarray):
         raise TypeError(
@@ -126,7 +126,7 @@ def executor_for(client: Any, workers: int, image: Any) -> Iterator[Executor]:
             connected = Client(client, timeout=_TIMEOUT)
         except (OSError, ValueError) as error:
             raise ConnectionError(
-                f"client is {client!r}; expected the address of a running scheduler: {error}"
+                f"client is {shown(client)}; expected the address of a running scheduler: {error}"
             ) from None
         with connected:
             yield Cluster(connected)
