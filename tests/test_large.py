@@ -272,7 +272,7 @@ def _tiff(path, pixels, **options):
 @pytest.mark.parametrize(
     ("shapes", "options", "message"),
     [
-        ([(70, 80, 4)], {"photometric": "rgb", "extrasamples": ["unassalpha"]}, "it has further samples"),
+        ([(70, 80, 4)], {"photometric": "rgb", "extrasamples": ["unassalpha"]}, "it has extra samples"),
         ([(70, 80)], {"photometric": "miniswhite"}, "it is a negative"),
         ([(70, 80)], {"photometric": "palette", "colormap": np.zeros((3, 256), np.uint16)}, "palette"),
         ([(70, 80), (80, 70)], {}, "it holds 2 images"),
@@ -833,7 +833,7 @@ def test_dask_arrays_of_floats_are_computed_later():
     [
         (lambda x: x, {"client": "tcp://1"}, "client is 'tcp://1'; expected None for a Dask array"),
         (lambda x: x, {"tile": 3}, "tile is 3; expected at least 64"),
-        (lambda x: x[x[:, 0] > 0], {}, "expected known sizes"),
+        (lambda x: x[x[:, 0] > 0], {}, "expected known chunk sizes"),
     ],
 )
 def test_dask_arrays_that_will_not_do(change, options, message):
