@@ -1,4 +1,4 @@
-"""What can be asked of the algorithm beside a recipe."""
+"""Adjustments that apply to any recipe."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from ..checks import checked_positive, shown
 
 @dataclass(frozen=True)
 class Tuning:
-    """Adjustments that reach every pass over an image, whatever the recipe and the engine."""
+    """Adjustments to a recipe, which every pass over an image receives, whatever the engine."""
 
     strength: float = 1.0
-    """1 removes the noise as given or estimated; less or more counts it as that much weaker or stronger."""
+    """The factor by which the noise is treated as stronger (above 1) or weaker (below 1) than it is."""
 
     def __post_init__(self) -> None:
         strength = checked_positive("strength", self.strength)
