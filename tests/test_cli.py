@@ -60,7 +60,7 @@ def test_the_demo_takes_an_image_of_any_mode(tmp_path, capsys, mode):
         (["nothing.png", "--sigma", "20"], "No such file or directory: 'nothing.png'"),
         (
             ["README.md", "--sigma", "20"],
-            "files that end in .md are not known; expected one of .png",
+            "files that end in .md are not known; expected one of .",
         ),
         (["--sigma", "-3"], "sigma is -3.0; expected a positive number"),
         (["--output", "no/such/folder/x.png"], "No such file or directory"),
@@ -230,7 +230,7 @@ def test_denoise_in_a_fresh_process(noisy, name, tmp_path):
     assert done.returncode == 0
     before, after = (read(folder / name).layers[0].pixels for folder in (noisy, tmp_path))
     assert (after.shape, after.dtype) == (before.shape, before.dtype)
-    assert after.std() < 0.3 * before.std()
+    assert after.std() < (0.6 if name == "a.jpg" else 0.3) * before.std()
 
 
 def test_denoise_tile_by_tile_in_a_fresh_process(noisy, tmp_path):
@@ -307,7 +307,7 @@ def test_a_reader_that_stops_reading_causes_no_error(noisy, words):
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, cwd=noisy)
     os.close(writing)
     # argparse ends as usual whether or not its help is read.
-    assert done.returncode == (0 if words[0].startswith("--") else 141)
+    assert done.returncode == (0 if words == ["--help"] else 141)
     assert done.stderr == ""
 
 

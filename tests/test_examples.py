@@ -49,9 +49,9 @@ def test_a_kernel_from_outside_runs_at_compiled_speed(photograph):
         chosen = recipe(with_kernel)
         turns = []
         for _ in range(4):  # the first of which compiles
-            start = time.perf_counter()
-            nlridge.denoise(noisy, 20, method=chosen)
-            turns.append(time.perf_counter() - start)
+            start = time.process_time()
+            nlridge.denoise(noisy, 20, method=chosen, workers=1)
+            turns.append(time.process_time() - start)
         seconds[with_kernel] = min(turns)
     assert seconds[True] < 0.8 * seconds[False]
 

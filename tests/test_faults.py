@@ -172,6 +172,7 @@ def test_an_interrupted_run_says_how_far_it_got(tmp_path):
     ]
     program = f"""
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have switched off
 from nlridge.cli import main
 from nlridge.large import frames
 write, times = frames.Frame.write, []
@@ -189,6 +190,6 @@ sys.exit(main({given!r}))
     sentence = re.search(
         r"^nlridge: interrupted with (\d+)% done; run it again to resume", done.stderr, re.M
     )
-    assert 80 <= int(sentence[1]) < 100
+    assert 66 <= int(sentence[1]) <= 87  # both passes, and up to three bands of five
     assert main(given) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npy", "in_denoised.npy"]

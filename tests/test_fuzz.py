@@ -120,7 +120,7 @@ def test_raise_statements_that_are_reached_are_reported_even_if_errors_are_caugh
     result = outcome(run)
     reached = [lines for lines in raise_statements() if lines & result.raised]
     assert result.verdict == OK
-    assert [next(iter(lines))[0] for lines in reached] == ["arguments.py"]
+    assert [next(iter(lines))[0] for lines in reached] == ["checks.py"]
 
 
 def test_a_crash_shows_where_it_was():
