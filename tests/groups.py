@@ -1,4 +1,4 @@
-"""Groups of patches, and kernels that run on them."""
+"""Groups of patches for the tests, and how kernels run on them."""
 
 from dataclasses import dataclass, replace
 
@@ -32,7 +32,7 @@ class Custom(Family):
 
 
 def without_kernels(family):
-    """The same family by its formulas alone."""
+    """The same family with its formulas alone."""
     first, second = (replace(step, kernel=None) for step in (family.pilot, family.refine))
     return Custom(first, second, family.stacks_planes)
 
@@ -53,7 +53,7 @@ def group(n, m, rank=6, mean=100.0, sigma=10.0):
 
 
 def uneven(shape, variance=100.0):
-    """Variances of the pixels of a group that differ by a factor of 16, from patch to patch and within."""
+    """Variances of the pixels of a group, which differ by up to a factor of 20, between patches and within."""
     rng = np.random.default_rng(shape[0])
     n, m = shape
     return (
@@ -65,7 +65,7 @@ def uneven(shape, variance=100.0):
 
 
 def run_kernel(estimator, Y, X, variance):
-    """What the kernel gives for one group; what pads the patches is not zero, as in an image."""
+    """The result of the kernel for one group; the padding of its patches is not zero, as in an image."""
     n, m = Y.shape
 
     def in_memory(matrix):

@@ -1,4 +1,4 @@
-"""The paper in float64: slow, plain, and nothing shared with the package."""
+"""The paper in float64, slow and plain; it shares nothing with the package."""
 
 import numpy as np
 from scipy.fft import dctn, idctn
@@ -10,9 +10,9 @@ def references(length, patch, stride, start=0):
 
 
 def similar(guide, y, x, patch, group, window):
-    """Corners of the patches in the window of (y, x) that are nearest to the one there, nearest first.
+    """Corners of the patches in the window around (y, x) that are most similar to the patch there, the nearest first.
 
-    The patch itself comes first; of equals, the first in reading order.
+    The patch itself comes first; ties go to the first in reading order.
     """
     height, width = guide.shape[-2:]
     radius = window // 2
@@ -40,7 +40,7 @@ def group_matrix(image, corners, patch):
 def step(noisy, guide, estimate, patch, group, stride, window):
     """One step: for each reference patch, group, denoise and put back.
 
-    estimate(Y, X) gives the denoised patches and their weights.
+    estimate(Y, X) returns the denoised patches and their weights.
     """
     total, weight = np.zeros(noisy.shape), np.zeros(noisy.shape)
     for y in references(noisy.shape[0], patch, stride):
@@ -66,14 +66,14 @@ def two_steps(noisy, estimates, first, second):
 
 
 def theta_pilot(Y, sigma, alpha):
-    """Proposition 2.2, for noise that is alpha sigma² stronger in thought."""
+    """Proposition 2.2, for noise whose variance is taken for (1 + alpha) sigma²."""
     n, m = Y.shape
     D = n * sigma**2
     return np.eye(m) - (1 + alpha) * D * np.linalg.inv(Y.T @ Y + alpha * D * np.eye(m))
 
 
 def theta_refined(X, sigma):
-    """Proposition 2.3, with the pilot's patches X for the truth."""
+    """Proposition 2.3, with the patches X of the pilot in place of the truth."""
     n, m = X.shape
     return np.linalg.inv(X.T @ X + n * sigma**2 * np.eye(m)) @ X.T @ X
 
@@ -139,7 +139,7 @@ def bm3d(sigma, threshold=2.7):
 
 
 def two_sided(kappa):
-    """Patches and pixels combined: estimate(Z, X, sigma), for what is left of the noise."""
+    """Patches and pixels combined: estimate(Z, X, sigma), where sigma is the noise that is left."""
 
     def estimate(Z, X, sigma):
         n, m = X.shape
@@ -156,9 +156,9 @@ def two_sided(kappa):
 
 
 def rounds(noisy, pilot, sigma, estimate, settings, count, keep, blend):
-    """The second step on an image with less and less noise.
+    """The second step, on an image with less and less noise.
 
-    Groups are sought in every other round, and around other patches each time.
+    Every other round searches for groups, each time around other reference patches.
     """
     patch, group, stride, window = settings
     partly, result = noisy, pilot

@@ -84,7 +84,7 @@ def test_the_first_step_alone_denoises_less_than_both(method):
     clean = texture(60, 75, sigma=0)
     errors = [np.std(image - clean) for image in (noisy, pilot, denoise(noisy, 10, method=chosen))]
     assert errors[1] < 0.4 * errors[0]
-    assert errors[2] < 0.75 * errors[1]
+    assert errors[2] < 0.9 * errors[1]
 
 
 def test_a_second_step_needs_a_family_that_has_one():

@@ -1,4 +1,4 @@
-"""Colour and other channels: what they are turned into, and that it pays."""
+"""Colour and other channels: the planes they are turned into, and what that gains."""
 
 import numpy as np
 import oracle
@@ -26,7 +26,7 @@ def one_by_one(noisy, sigmas, **options):
 
 
 def planes_for(pixels, sigmas, scales):
-    """Of channels of which these are some pixels."""
+    """The planes of channels of which these are some pixels."""
     return planes_of(covariance_of(GaussianNoise(0), sigmas, pixels), sigmas, scales)
 
 
@@ -128,8 +128,8 @@ def test_colour_against_the_oracle(family, estimates):
         noisy, estimates(SIGMA), (5, 9, 3, 11), (4, 14, 2, 13), family.stacks_planes
     )
     result = denoise(noisy, SIGMA, method=recipe, channel_axis=-1, data_range=255)
-    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.1
-    assert np.median(np.abs(result - expected)) < 0.01
+    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.02
+    assert np.median(np.abs(result - expected)) < 1e-4
 
 
 @pytest.mark.parametrize("method", nlridge.method_names())
@@ -138,11 +138,11 @@ def test_colours_together_are_better_than_one_by_one(method):
     noisy = with_noise(clean)
     together = denoise(noisy, SIGMA, method=method, channel_axis=-1, data_range=255)
     apart = one_by_one(noisy, [SIGMA] * 3, method=method, data_range=255)
-    assert psnr(together, clean) > psnr(apart, clean) + 1.0
+    assert psnr(together, clean) > psnr(apart, clean) + 1.5
 
 
 @pytest.mark.parametrize("method", nlridge.method_names())
-def test_the_formulas_give_the_same_in_colour_and_with_a_map(method):
+def test_formulas_and_kernels_agree_in_colour_and_with_a_map(method):
     from dataclasses import replace
 
     noisy = with_noise(photograph(48))
@@ -151,7 +151,7 @@ def test_the_formulas_give_the_same_in_colour_and_with_a_map(method):
     family = without_kernels(chosen.family)
     fast = denoise(noisy, sigma, method=chosen, channel_axis=-1)
     slow = denoise(noisy, sigma, method=replace(chosen, family=family), channel_axis=-1)
-    assert np.sqrt(np.mean((fast - slow) ** 2)) < 0.05
+    assert np.sqrt(np.mean((fast - slow) ** 2)) < 0.002
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
@@ -163,7 +163,7 @@ def test_any_number_of_channels_on_any_axis(channels, axis):
     assert result.shape == noisy.shape
     last = denoise(np.moveaxis(noisy, axis, -1), SIGMA, channel_axis=-1, data_range=255)
     np.testing.assert_array_equal(np.moveaxis(result, axis, -1), last)
-    assert psnr(last, np.moveaxis(clean, 0, -1)) > 25.5
+    assert psnr(last, np.moveaxis(clean, 0, -1)) > 28.5
 
 
 def test_one_channel_is_a_gray_image():
@@ -213,30 +213,30 @@ def test_workers_make_no_difference_in_colour(method):
         np.testing.assert_array_equal(first, other)
 
 
-def test_blind_in_colour():
+def test_noise_in_colour_is_estimated():
     clean = photograph(256)
     noisy = with_noise(clean)
     noise = nlridge.estimate_noise(noisy, channel_axis=-1)
     assert isinstance(noise, nlridge.GaussianNoise)
-    assert noise.sigma == pytest.approx(SIGMA, rel=0.06)  # one number for all channels
-    np.testing.assert_allclose(nlridge.estimate_sigma(noisy, channel_axis=-1), SIGMA, rtol=0.1)
+    assert noise.sigma == pytest.approx(SIGMA, rel=0.02)  # one number for all channels
+    np.testing.assert_allclose(nlridge.estimate_sigma(noisy, channel_axis=-1), SIGMA, rtol=0.05)
     known = psnr(denoise(noisy, SIGMA, channel_axis=-1), clean)
-    assert psnr(denoise(noisy, channel_axis=-1), clean) > known - 0.15
+    assert psnr(denoise(noisy, channel_axis=-1), clean) > known - 0.05
     uneven = nlridge.estimate_noise(with_noise(clean, np.array([5, 20, 40])), channel_axis=-1)
-    np.testing.assert_allclose(uneven.sigma, [5, 20, 40], rtol=0.15)
+    np.testing.assert_allclose(uneven.sigma, [5, 20, 40], rtol=0.08)
 
 
-def test_a_camera_that_counts_in_colour():
+def test_poisson_noise_in_colour():
     clean, gain = photograph(256), 4.0
     counts = gain * np.random.default_rng(0).poisson(clean / gain)
     noise = nlridge.estimate_noise(counts, channel_axis=-1)
     assert isinstance(noise, nlridge.PoissonGaussianNoise)
-    assert noise.gain == pytest.approx(gain, rel=0.15)
+    assert noise.gain == pytest.approx(gain, rel=0.05)
     known = denoise(counts, noise=nlridge.PoissonGaussianNoise(gain), channel_axis=-1)
-    assert psnr(denoise(counts, channel_axis=-1), clean) > psnr(known, clean) - 0.15
+    assert psnr(denoise(counts, channel_axis=-1), clean) > psnr(known, clean) - 0.1
 
 
-def test_details_in_colour():
+def test_details_in_colour_have_the_shape_of_the_image():
     noisy = with_noise(photograph()).astype(np.float32)
     details = nlridge.denoise_with_details(noisy, channel_axis=-1)
     assert details.image.shape == details.pilot.shape == details.residual.shape == noisy.shape
@@ -251,22 +251,22 @@ def test_missing_pixels_in_colour():
     result = denoise(np.where(gone, np.nan, noisy), SIGMA, channel_axis=-1)
     np.testing.assert_array_equal(np.isnan(result), gone)
     whole = denoise(noisy, SIGMA, channel_axis=-1)
-    assert psnr(result[~gone], clean[~gone]) > psnr(whole[~gone], clean[~gone]) - 0.3
+    assert psnr(result[~gone], clean[~gone]) > psnr(whole[~gone], clean[~gone]) - 0.1
     pixels = gone[..., 0]
     masked = denoise(noisy, SIGMA, channel_axis=-1, mask=pixels)
     np.testing.assert_array_equal(masked[pixels], noisy[pixels])
 
 
-def test_a_channel_that_is_not_there_does_not_spoil_the_others():
+def test_a_channel_without_pixels_does_not_spoil_the_others():
     noisy = with_noise(photograph())
     noisy[..., 1] = np.nan
     result = denoise(noisy, SIGMA, channel_axis=-1, data_range=255)
     assert np.isnan(result[..., 1]).all()
-    assert psnr(result[..., ::2], photograph()[..., ::2]) > 27
+    assert psnr(result[..., ::2], photograph()[..., ::2]) > 29.5
 
 
 @pytest.mark.parametrize(("stack", "channel"), [(0, 3), (0, -1), (3, 1), (-1, 0), (2, 3)])
-def test_a_stack_in_colour(stack, channel):
+def test_frames_of_a_stack_in_colour_are_denoised_one_by_one(stack, channel):
     frames = [with_noise(photograph(40), seed=seed) for seed in range(2)]
     images = np.moveaxis(np.stack(frames), (0, 3), (stack, channel))
     for options in ({"sigma": SIGMA}, {}, {"sigma": [10, 20, 30]}):
@@ -309,15 +309,15 @@ def test_the_scale_of_one_channel_does_not_matter_to_another(factor):
     scaled = noisy * np.array([1, factor])[:, None, None]
     result = denoise(scaled, [SIGMA, SIGMA * factor], channel_axis=0)
     expected = denoise(noisy, SIGMA, channel_axis=0)
-    np.testing.assert_allclose(result[0], expected[0], atol=0.5)
-    np.testing.assert_allclose(result[1] / factor, expected[1], atol=0.5)
+    np.testing.assert_allclose(result[0], expected[0], atol=0.02)
+    np.testing.assert_allclose(result[1] / factor, expected[1], atol=0.02)
 
 
-def test_an_offset_between_channels_is_no_range():
+def test_an_offset_between_channels_does_not_count_as_range():
     noisy = with_noise(np.stack([gray() / 255, gray()[::-1] / 255 + 1000]), 0.1)
     result = denoise(noisy, 0.1, channel_axis=0)
     alone = denoise(noisy[0], 0.1)
-    assert np.std(result[0] - gray() / 255) < 1.05 * np.std(alone - gray() / 255)
+    np.testing.assert_allclose(result[0], alone, atol=1e-5)
 
 
 def test_a_channel_without_noise_comes_back_as_it_was():
@@ -327,11 +327,11 @@ def test_a_channel_without_noise_comes_back_as_it_was():
     result = denoise(image, [SIGMA, SIGMA, SIGMA, 0], channel_axis=-1, data_range=255)
     np.testing.assert_array_equal(result[..., 3], 65535)
     np.testing.assert_allclose(
-        result[..., :3], denoise(noisy, SIGMA, channel_axis=-1, data_range=255), atol=0.1
+        result[..., :3], denoise(noisy, SIGMA, channel_axis=-1, data_range=255), atol=0.02
     )
     blind = denoise(image, channel_axis=-1)
     np.testing.assert_array_equal(blind[..., 3], 65535)
-    assert psnr(blind[..., :3], photograph()) > 28
+    assert psnr(blind[..., :3], photograph()) > 30.5
 
 
 def test_channels_of_unlike_brightness_and_noise_are_not_taken_for_counts():
@@ -342,7 +342,7 @@ def test_channels_of_unlike_brightness_and_noise_are_not_taken_for_counts():
     )
     noise = nlridge.estimate_noise(image, channel_axis=0)
     assert isinstance(noise, nlridge.GaussianNoise)
-    np.testing.assert_allclose(noise.sigma, [10, 30], rtol=0.15)
+    np.testing.assert_allclose(noise.sigma, [10, 30], rtol=0.05)
 
 
 def test_counts_are_recognised_beside_a_constant_channel():
@@ -350,10 +350,10 @@ def test_counts_are_recognised_beside_a_constant_channel():
     alpha = np.full((*counts.shape[:2], 1), 100.0)
     noise = nlridge.estimate_noise(np.concatenate([counts, alpha], axis=-1), channel_axis=-1)
     assert isinstance(noise, nlridge.PoissonGaussianNoise)
-    assert noise.gain == pytest.approx(1, rel=0.2)
+    assert noise.gain == pytest.approx(1, rel=0.05)
 
 
-def test_a_missing_channel_of_a_pixel_costs_the_others_nothing():
+def test_a_missing_channel_of_a_pixel_costs_the_others_little():
     clean = photograph()
     noisy = with_noise(clean)
     red = np.random.default_rng(1).random(clean.shape[:2]) < 0.4

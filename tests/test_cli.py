@@ -1,4 +1,4 @@
-"""The command line as a person meets it."""
+"""The command line as users meet it: demo, help, completion, and commands in fresh processes."""
 
 import os
 import subprocess
@@ -11,9 +11,10 @@ from PIL import Image
 
 from nlridge import __version__
 from nlridge.cli import main
+from nlridge.files import read
 
 
-def test_demo(tmp_path, capsys):
+def test_the_demo_cleans_a_photograph_and_draws_both(tmp_path, capsys):
     picture = tmp_path / "demo.png"
     assert main(["demo", "--method", "fast", "--output", str(picture)]) == 0
     said = capsys.readouterr().out
@@ -21,17 +22,17 @@ def test_demo(tmp_path, capsys):
     assert "20.59 dB noisy" in said
     assert f"side by side: {picture}" in said
     denoised = float(said.split(" dB denoised")[0].split()[-1])
-    assert 29.5 < denoised < 31
+    assert denoised == pytest.approx(29.91, abs=0.03)
     with Image.open(picture) as image:
         assert image.width == 2 * 512 + 8
         noisy, clean = np.asarray(image)[60:, :512], np.asarray(image)[60:, 520:]
     flat = np.s_[:60, :90]  # sky
-    assert clean[flat].std() < 0.3 * noisy[flat].std()
+    assert clean[flat].std() < 0.2 * noisy[flat].std()
     assert [file.name for file in tmp_path.iterdir()] == ["demo.png"]
 
 
 @pytest.mark.parametrize("mode", ["L", "I;16", "F", "RGB", "P"])
-def test_demo_with_an_image_of_ones_own(tmp_path, capsys, mode):
+def test_the_demo_takes_an_image_of_any_mode(tmp_path, capsys, mode):
     noisy = np.clip(np.random.default_rng(0).normal(120, 20, (40, 60)), 0, 255)
     if mode == "I;16":
         image = Image.fromarray((noisy * 100).astype(np.uint16))
@@ -112,14 +113,14 @@ def test_help_comes_at_once():
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
-def test_completion(shell, capsys):
+def test_completion_scripts_name_the_options(shell, capsys):
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
-    assert "nlridge" in script
-    assert "skip-existing" in script
+    for word in ("denoise", "compare", "skip-existing", "channel-axis"):
+        assert word in script
 
 
-def test_bash_takes_the_completion():
+def test_bash_accepts_the_completion_script():
     script = run(["-m", "nlridge", "completion", "bash"]).stdout
     done = subprocess.run(
         ["bash", "-c", script + "\ncomplete -p nlridge"], capture_output=True, text=True
@@ -136,7 +137,7 @@ def test_the_methods_of_the_command_line_are_the_recipes():
     assert method_names() == _METHODS == tuple(_PURPOSES)
 
 
-def test_methods_are_measured():
+def test_the_methods_command_measures_their_speed():
     done = nlridge("methods")
     assert done.returncode == 0
     lines = done.stdout.splitlines()
@@ -169,7 +170,7 @@ print(nlridge.denoise(np.zeros((20, 20)), 1).shape)
 
 @pytest.mark.parametrize("features", ["without AVX-512", "as it is"])
 def test_both_vector_widths_agree(features):
-    """The kernels for 8 and for 16 lanes give the same image but for rounding."""
+    """The kernels for 8 and for 16 lanes return the same image, but for rounding."""
     import llvmlite.binding as llvm
 
     host = llvm.get_host_cpu_features()
@@ -197,10 +198,10 @@ print(LANES, [float(nlridge.denoise(noisy, 10, method=m, data_range=255)[20, 30]
     x = np.mgrid[:60, :80][1]
     noisy = 100 + 50 * np.sin(x / 3) + np.random.default_rng(0).normal(0, 10, x.shape)
     here = [float(denoise(noisy, 10, method=m, data_range=255)[20, 30]) for m in method_names()]
-    np.testing.assert_allclose(np.fromstring(values.strip(" []\n"), sep=","), here, atol=0.01)
+    np.testing.assert_allclose(np.fromstring(values.strip(" []\n"), sep=","), here, atol=1e-3)
 
 
-# In a process of its own, where nothing is imported yet that a command forgot to import.
+# In a fresh process, which has not imported yet what a command forgot to import.
 
 
 def nlridge(*words, **options):
@@ -227,13 +228,15 @@ def test_denoise_in_a_fresh_process(noisy, name, tmp_path):
     done = nlridge("denoise", noisy / name, "-o", tmp_path / name, "--method", "fast", "--json")
     assert done.stderr in ("", "compiling for this CPU, once ...\n")
     assert done.returncode == 0
-    assert (tmp_path / name).stat().st_size > 100
+    before, after = (read(folder / name).layers[0].pixels for folder in (noisy, tmp_path))
+    assert (after.shape, after.dtype) == (before.shape, before.dtype)
+    assert after.std() < (0.6 if name == "a.jpg" else 0.3) * before.std()
 
 
 def test_denoise_tile_by_tile_in_a_fresh_process(noisy, tmp_path):
     done = nlridge("denoise", noisy / "a.npy", "-o", tmp_path / "a.npy", "--tile", "64", "--quiet")
     assert (done.returncode, done.stderr) == (0, "")
-    assert np.load(tmp_path / "a.npy").std() < 5
+    assert np.load(tmp_path / "a.npy").std() < 1.5
 
 
 def test_noise_in_a_fresh_process(noisy):
@@ -263,7 +266,7 @@ def test_report_in_a_fresh_process(noisy, tmp_path):
     assert "a.fits" in (tmp_path / "r.html").read_text("utf-8")
 
 
-# Words that are not known.
+# Unknown words.
 
 
 @pytest.mark.parametrize(
@@ -277,14 +280,14 @@ def test_report_in_a_fresh_process(noisy, tmp_path):
         (["completion", "bahs"], "did you mean bash?"),
     ],
 )
-def test_a_misspelt_word_is_answered_with_the_word_that_was_meant(capsys, words, hint):
+def test_a_misspelt_word_gets_a_suggestion(capsys, words, hint):
     with pytest.raises(SystemExit) as error:
         main(words)
     assert error.value.code == 2
     assert hint in capsys.readouterr().err
 
 
-def test_a_word_like_no_other_is_refused_without_a_guess(capsys):
+def test_an_unknown_word_is_refused_without_a_suggestion(capsys):
     with pytest.raises(SystemExit):
         main(["denoise", "a.png", "--zzz\x1b[31m", ""])
     said = capsys.readouterr().err
@@ -297,13 +300,14 @@ def test_a_word_like_no_other_is_refused_without_a_guess(capsys):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes are those of POSIX")
 @pytest.mark.parametrize("words", [["completion", "bash"], ["--help"], ["--version"], ["noise", "a.png"]])  # fmt: skip
-def test_a_reader_that_has_seen_enough_is_no_error(noisy, words):
+def test_a_reader_that_stops_reading_causes_no_error(noisy, words):
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-m", "nlridge", *words]
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, cwd=noisy)
     os.close(writing)
-    assert done.returncode in (0, 141)  # argparse does not care whether its help is read
+    # argparse ends as usual whether or not its help is read.
+    assert done.returncode == (0 if words == ["--help"] else 141)
     assert done.stderr == ""
 
 

@@ -1,4 +1,4 @@
-"""About the codebase itself: what the layout promises."""
+"""The codebase itself: its layout, and what the pages say of it."""
 
 import ast
 import re
@@ -37,22 +37,22 @@ ORDER = [
     "api",
     "cli",
 ]
-"""Each folder, and each module beside them, knows nothing of those that come after it."""
+"""Folders, and modules beside them: none imports from those after it."""
 
 
 def test_data_flows_one_way():
     for file in SOURCE.rglob("*.py"):
-        room = file.relative_to(SOURCE).parts[0].removesuffix(".py")
-        if room in ("__init__", "__main__"):
+        home = file.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if home in ("__init__", "__main__"):
             continue
         for module in imports(file):
             target = (*module.split("."), "")[1]
             if target:
-                assert ORDER.index(target) <= ORDER.index(room), f"{file} imports {module}"
+                assert ORDER.index(target) <= ORDER.index(home), f"{file} imports {module}"
 
 
-def test_the_map_of_the_house_has_every_folder():
-    """One row each in CONTRIBUTING, in the order in which they may know of each other."""
+def test_contributing_has_a_row_for_each_folder():
+    """In the order in which they may import from each other."""
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     named = re.findall(r"^\| `(\w+)(?:/|\.py)`", page, re.MULTILINE)
     assert [name for name in named if name in ORDER] == ORDER
@@ -63,7 +63,7 @@ def test_families_know_nothing_of_patches():
         assert not any("patches" in module for module in imports(file))
 
 
-def test_every_public_name_is_there_and_has_an_example():
+def test_every_public_name_has_an_example():
     for name in nlridge.__all__:
         thing = getattr(nlridge, name)
         if callable(thing) and name not in ("Recipe", "Denoised", "Quality"):
@@ -75,14 +75,16 @@ def test_the_changelog_has_this_version():
     assert re.search(rf"^## {re.escape(nlridge.__version__)}\b", changelog, re.MULTILINE)
 
 
-def test_the_map_of_the_theory_names_what_exists():
-    """Each test and function that docs/theory.md points to is there."""
+def test_the_page_on_theory_names_tests_and_functions_that_exist():
     page = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
-    tests = "\n".join(file.read_text(encoding="utf-8") for file in ROOT.glob("tests/*.py"))
-    named = set(re.findall(r"\btest_\w+(?!\.py)\b", page)) - {"test_ridge", "test_theory"}
-    assert len(named) > 20
+    tests = {file.name: file.read_text(encoding="utf-8") for file in ROOT.glob("tests/test_*.py")}
+    assert set(re.findall(r"\btest_\w+\.py\b", page)) <= set(tests)
+    for file, name in re.findall(r"\b(test_\w+\.py)::(test_\w+)", page):
+        assert f"def {name}(" in tests[file], f"{file}::{name}"
+    named = set(re.findall(r"\btest_\w+\b(?!\.py)", page))
+    assert len(named) > 25
     for name in named:
-        assert f"def {name}(" in tests or (ROOT / "tests" / f"{name}.py").exists(), name
+        assert any(f"def {name}(" in text for text in tests.values()), name
     for family in ("ridge", "bayes", "bm3d"):
         module = import_module(f"nlridge.families.{family}")
         for function in ("risk", "sure", "minimise_sure", "minimise_risk"):

@@ -1,4 +1,4 @@
-"""Many files at once: what is taken, where results go, and what happens when something goes wrong."""
+"""The commands denoise, noise and compare: inputs and outputs, what they print, and what happens on errors."""
 
 import json
 import os
@@ -38,13 +38,13 @@ def names(folder):
 # Where results go.
 
 
-def test_beside_the_input_by_default(tmp_path):
+def test_results_are_beside_their_inputs_by_default(tmp_path):
     save(tmp_path / "a.png")
     assert run(tmp_path / "a.png") == 0
     assert names(tmp_path) == ["a.png", "a_denoised.png"]
 
 
-def test_a_file_or_a_folder(tmp_path):
+def test_the_output_is_a_file_or_a_folder(tmp_path):
     save(tmp_path / "a.png")
     save(tmp_path / "b.png")
     assert run(tmp_path / "a.png", "-o", tmp_path / "clean.tif") == 0
@@ -55,7 +55,7 @@ def test_a_file_or_a_folder(tmp_path):
     assert "a.npy" in names(tmp_path / "out")
 
 
-def test_folders_and_patterns(tmp_path, capsys):
+def test_inputs_may_be_folders_and_patterns(tmp_path, capsys):
     for name in ("in/a.png", "in/b.tif", "in/deep/c.png", "in/notes.txt", "in/.hidden.png"):
         if name.endswith("txt"):
             (tmp_path / name).write_text("nothing to see")
@@ -67,7 +67,7 @@ def test_folders_and_patterns(tmp_path, capsys):
     assert names(tmp_path / "deep") == ["a.png", "b.tif", "deep/c.png"]
     assert run(str(tmp_path / "in" / "*.png"), "-o", tmp_path / "some") == 0
     assert names(tmp_path / "some") == ["a.png"]
-    # A second time, results beside the inputs are not taken for inputs.
+    # The second time, results beside the inputs are not taken for inputs.
     assert run(tmp_path / "in") == 0
     capsys.readouterr()
     assert run(tmp_path / "in", "--skip-existing") == 0
@@ -122,7 +122,7 @@ def test_no_input_is_overwritten_before_it_is_read(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("report", ["a.png", "out.png", "report.txt"])
-def test_the_report_is_no_image(tmp_path, capsys, report):
+def test_the_report_must_be_named_html(tmp_path, capsys, report):
     save(tmp_path / "a.png")
     before = (tmp_path / "a.png").read_bytes()
     words = [tmp_path / "a.png", "-o", tmp_path / "out.png", "--overwrite"]
@@ -150,13 +150,15 @@ def test_links_and_permissions_stay(tmp_path):
     assert (tmp_path / "link.png").is_symlink()
     assert (tmp_path / "real.png").stat().st_mode & 0o777 == 0o600
     with Image.open(tmp_path / "real.png") as image:
-        assert np.asarray(image).std() < 10
+        assert np.asarray(image).std() < 4
 
 
-def test_endings_that_mean_the_same(tmp_path):
+def test_suffixes_of_the_same_format_agree(tmp_path):
     save(tmp_path / "a.png")
-    assert run(tmp_path / "a.png", "-o", tmp_path / "x.tiff", "--format", "tif") == 0
-    assert run(tmp_path / "a.png", "-o", tmp_path / "x.jpeg", "--format", "jpg") == 0
+    for name, kind, written in (("x.tiff", "tif", "TIFF"), ("x.jpeg", "jpg", "JPEG")):
+        assert run(tmp_path / "a.png", "-o", tmp_path / name, "--format", kind) == 0
+        with Image.open(tmp_path / name) as image:
+            assert image.format == written
 
 
 def test_a_noiseless_image_may_be_called_gaussian(tmp_path):
@@ -227,7 +229,7 @@ def test_one_sentence_for_each_mistake(tmp_path, monkeypatch, capsys, words, sen
     assert names(tmp_path) == ["a.png", "b.png"]
 
 
-def test_words_that_cannot_be_are_refused_by_the_parser(capsys):
+def test_impossible_options_are_refused_by_the_parser(capsys):
     for words in (["--method", "bm4d"], ["--sigma", "ten"], ["--overwrite", "--skip-existing"]):
         with pytest.raises(SystemExit) as error:
             main(["denoise", "a.png", *words])
@@ -235,10 +237,10 @@ def test_words_that_cannot_be_are_refused_by_the_parser(capsys):
         capsys.readouterr()
 
 
-# What is said.
+# What is printed.
 
 
-def test_json(tmp_path, capsys):
+def test_json_has_one_line_for_each_file(tmp_path, capsys):
     save(tmp_path / "a.png")
     (tmp_path / "b.png").write_bytes(b"")
     assert run(tmp_path, "-o", tmp_path / "out", "--json") == 1
@@ -248,8 +250,8 @@ def test_json(tmp_path, capsys):
     assert good["input"] == str(tmp_path / "a.png")
     assert Path(good["output"]).exists()
     assert good["noise"]["kind"] == "GaussianNoise"
-    assert good["noise"]["sigma"] == pytest.approx(20, rel=0.2)
-    assert good["seconds"] > 0
+    assert good["noise"]["sigma"] == pytest.approx(20, rel=0.12)
+    assert 0 < good["seconds"] < 60
     assert bad["status"] == "failed"
     assert "the file is empty" in bad["error"]
 
@@ -263,7 +265,7 @@ def test_quiet_says_nothing(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "poisson", "auto"])
-def test_the_kind_of_noise_can_be_settled(tmp_path, capsys, kind):
+def test_the_kind_of_noise_can_be_chosen(tmp_path, capsys, kind):
     truth = np.tile(np.linspace(5, 120, 256), (256, 1))
     counts = np.random.default_rng(0).poisson(truth)
     tifffile.imwrite(tmp_path / "counts.tif", counts.astype(np.uint16))
@@ -278,7 +280,7 @@ def test_noise_that_does_not_grow_is_not_poisson(tmp_path, capsys):
     assert "has no noise that grows with the signal" in capsys.readouterr().err
 
 
-def test_the_options_arrive(tmp_path):
+def test_options_are_passed_on(tmp_path):
     from nlridge import denoise
 
     save(tmp_path / "a.png")
@@ -288,7 +290,7 @@ def test_the_options_arrive(tmp_path):
     np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / "a_denoised.png")), expected)
 
 
-def test_noise_command(tmp_path, capsys):
+def test_the_noise_command_prints_the_noise_of_each_file(tmp_path, capsys):
     save(tmp_path / "a.png", size=128)
     stack = np.random.default_rng(0).normal(1000, 50, (3, 96, 96)).astype(np.uint16)
     tifffile.imwrite(tmp_path / "b.tif", stack, photometric="minisblack")
@@ -300,10 +302,10 @@ def test_noise_command(tmp_path, capsys):
     assert "c.png: the content of the file is not an image in a supported format" in said.err
     assert main(["noise", str(tmp_path / "b.tif"), "--json"]) == 0
     line = json.loads(capsys.readouterr().out)
-    assert line["noise"]["sigma"] == pytest.approx(50, rel=0.1)
+    assert line["noise"]["sigma"] == pytest.approx(50, rel=0.06)
 
 
-def test_compare_command(tmp_path, capsys):
+def test_the_compare_command_prints_measures_of_difference(tmp_path, capsys):
     a = np.random.default_rng(0).integers(0, 256, (40, 50, 3)).astype(np.uint8)
     b = np.clip(a.astype(int) + np.random.default_rng(1).integers(-9, 10, a.shape), 0, 255)
     b = b.astype(np.uint8)
@@ -319,7 +321,7 @@ def test_compare_command(tmp_path, capsys):
         a, b, channel_axis=-1, data_range=255, gaussian_weights=True, sigma=1.5,
         use_sample_covariance=False, win_size=11,
     )  # fmt: skip
-    assert line["ssim"] == pytest.approx(expected, abs=1e-3)
+    assert line["ssim"] == pytest.approx(expected, abs=1e-6)
     assert main(["compare", str(tmp_path / "a.png"), str(tmp_path / "a.png")]) == 0
     assert (
         "PSNR                inf dB (for a peak of 255)\nSSIM                1.0000"
@@ -332,7 +334,7 @@ def test_compare_command(tmp_path, capsys):
     assert "peak is 0.0; expected a positive number" in capsys.readouterr().err
 
 
-def test_compare_odd_arrays(tmp_path, capsys):
+def test_pixels_that_are_not_numbers_are_not_compared(tmp_path, capsys):
     a = np.array([[1.0, np.nan], [np.inf, 4.0]])
     np.save(tmp_path / "a.npy", a)
     np.save(tmp_path / "b.npy", np.ones((2, 2)))
@@ -345,7 +347,7 @@ def test_compare_odd_arrays(tmp_path, capsys):
     assert "no pixels that are finite in both; expected at least one" in capsys.readouterr().err
 
 
-def test_axes():
+def test_axes_are_named_by_letters():
     assert axes_of(None, None) is None
     assert axes_of(-1, None) == "YXC"
     assert axes_of(1, 0) == "TCYX"
@@ -378,7 +380,7 @@ def test_thirty_files_of_which_three_are_bad(tmp_path, capsys):
 
 
 def started(*words):
-    """The command line in a process that heeds Ctrl-C, which a shell may have switched off for this one."""
+    """The command line in a process that reacts to Ctrl-C, which a shell may have switched off for this one."""
     program = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
     program += "from nlridge.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", program, "denoise", *map(str, words)]

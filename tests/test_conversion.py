@@ -1,4 +1,4 @@
-"""Back to the type that a file or another library expects."""
+"""`to_dtype`: back to the type that a file or another library expects."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What goes into `denoise` and what comes out: dtypes, ranges, and one sentence for each bad input."""
+"""What `denoise` takes and returns: dtypes, ranges, and one sentence for each bad argument."""
 
 from dataclasses import dataclass, replace
 
@@ -18,11 +18,13 @@ NOISY = 100 + np.random.default_rng(0).normal(0, 10, (24, 30))
 
 def test_float16_does_not_overflow():
     image = np.clip(65000 + 3000 * (NOISY - 100) / 10, 0, 65504).astype(np.float16)
-    assert np.isfinite(denoise(image, 3000)).all()
+    result = denoise(image, 3000)
+    assert result.dtype == np.float16
+    np.testing.assert_allclose(result, denoise(image.astype(np.float64), 3000), rtol=1e-3)
 
 
-def test_extremes_of_a_width():
-    """Neither the noise level nor the brightness in units of it needs to fit into the dtype."""
+def test_the_noise_need_not_fit_into_the_dtype():
+    """Neither its level, nor the brightness in units of it."""
     bright = np.full((20, 20), 1000, np.float16)
     np.testing.assert_array_equal(denoise(bright, 1e-3, data_range=1), bright)
     faint = (NOISY * 2.0**-130).astype(np.float32)
@@ -33,7 +35,7 @@ def test_extremes_of_a_width():
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.longdouble])
 def test_no_result_is_larger_than_the_type_can_hold(dtype):
-    """Brightness near the limit of the type, or of what is taken, with noise beyond it."""
+    """Brightness near the limit of the type, or of what is accepted, with noise beyond it."""
     top = dtype(min(float(np.finfo(dtype).max), 1e300))
     noise = np.random.default_rng(0).uniform(0.5, 1, (24, 24))
     image = (noise * top).astype(dtype)
@@ -193,7 +195,7 @@ def test_bad_settings(changes, error, message):
         Step(**{"patch_size": 7, "group_size": 18, **changes})
 
 
-def test_table_1():
+def test_recipes_have_the_settings_of_table_1():
     expected = {
         5: (7, 18, 7, 55), 15: (7, 18, 7, 55), 15.1: (9, 18, 9, 90),
         35: (9, 18, 9, 90), 36: (11, 20, 9, 120), 50: (11, 20, 9, 120), 90: (11, 20, 9, 120),
@@ -217,7 +219,7 @@ def test_the_typical_range_is_not_that_of_the_noise():
     noisy = clean + np.random.default_rng(0).normal(0, 500, clean.shape)
     noisy[3, 4] = 1e6  # a hot pixel
     assert np.diff(typical_ends(clean)) == pytest.approx(1000, rel=0.05)
-    assert np.diff(typical_ends(noisy)) == pytest.approx(1000, rel=0.35)
+    assert np.diff(typical_ends(noisy)) == pytest.approx(1000, rel=0.3)
     assert np.diff(typical_ends(np.zeros((3, 3), np.uint8))) == 255
     assert np.diff(typical_ends(np.array([[1.0, 3.0, 8.0]]))) == pytest.approx(7, rel=0.01)
 
@@ -227,7 +229,7 @@ def test_the_row_is_chosen_by_the_range_of_the_data():
     np.testing.assert_allclose(
         255 * denoise(unit, 10 / 255, method="nl-ridge", data_range=1.0),
         denoise(NOISY, 10, method="nl-ridge", data_range=255),
-        atol=0.02,
+        atol=1e-3,
     )
     wide = denoise(NOISY, 10, method="nl-ridge", data_range=60.0)  # as if sigma were 42.5 of 255
     chosen = nlridge.recipe("nl-ridge", 42.5)
@@ -277,7 +279,7 @@ def test_bad_noise(noise, error, message):
         denoise(NOISY, noise=noise)
 
 
-def test_what_numpy_does_not_take():
+def test_what_numpy_refuses_is_refused_in_one_sentence():
     class Device:
         def __array__(self, *args, **kwargs):
             raise RuntimeError("it is on another device")
@@ -288,7 +290,7 @@ def test_what_numpy_does_not_take():
         denoise([[1, 2], [3]], 10)
 
 
-def test_what_numpy_takes():
+def test_what_numpy_accepts_is_accepted():
     class Wrapped:
         def __array__(self, *args, **kwargs):
             return NOISY
@@ -332,7 +334,7 @@ def test_the_same_quality_in_any_range(dtype, scale, offset, known, channel_axis
 # Unknown noise, strength, details.
 
 
-def test_denoise_without_a_word_about_the_noise():
+def test_an_estimate_of_the_noise_is_nearly_as_good_as_knowing_it():
     clean = truth()
     noisy = clean + np.random.default_rng(0).normal(0, 20, clean.shape)
     assert psnr(denoise(noisy), clean) > psnr(denoise(noisy, 20), clean) - 0.15
@@ -340,16 +342,16 @@ def test_denoise_without_a_word_about_the_noise():
 
 def test_an_image_without_noise_is_left_almost_alone():
     clean = truth()
-    assert psnr(denoise(clean), clean) > 45
+    assert psnr(denoise(clean), clean) > 55
 
 
 @pytest.mark.parametrize("method", nlridge.method_names())
 @pytest.mark.parametrize("sigma", [1, 0.1, 0.03, 0.01, 1e-3, 1e-6])
 def test_next_to_no_noise(method, sigma):
-    """However little: the image changes by no more than a few sigma, or not at all."""
+    """However little there is, the image changes by less than that, or not at all."""
     clean = data.camera()[100:200, 100:200].astype(np.float64)
     result = denoise(clean, sigma, method=method, data_range=255)
-    assert np.sqrt(np.mean((result - clean) ** 2)) < 2 * sigma
+    assert np.sqrt(np.mean((result - clean) ** 2)) < sigma
 
 
 @pytest.mark.parametrize("method", nlridge.method_names())
@@ -361,32 +363,32 @@ def test_hot_pixels_spoil_only_what_is_near(method, brightness):
     result = denoise(noisy, 10, method=method, data_range=255)
     assert np.isfinite(result).all()
     far = np.hypot(*(np.mgrid[:128, :128] - 64)) > 20
-    assert psnr(result[far], clean[far]) > 33
+    assert psnr(result[far], clean[far]) > 37
 
 
-def test_strength():
+def test_more_strength_removes_more():
     noisy = truth() + np.random.default_rng(0).normal(0, 20, (128, 128))
     removed = [
         np.std(noisy - denoise(noisy, 20, strength=s)) for s in (0.1, 0.5, 0.8, 1.0, 1.3, 2.0, 4.0)
     ]
     assert removed == sorted(removed)
-    assert removed[0] < 0.2 * removed[3]
+    assert removed[0] < 0.03 * removed[3]
     np.testing.assert_array_equal(denoise(noisy, 20, strength=1), denoise(noisy, 20))
 
 
 @pytest.mark.parametrize(
     "noise", [None, nlridge.GaussianNoise(10), nlridge.PoissonGaussianNoise(1.0)]
 )
-def test_details(noise):
+def test_details_agree_with_the_result(noise):
     image = NOISY.astype(np.float32)
     details = nlridge.denoise_with_details(image, noise=noise)
     np.testing.assert_array_equal(details.image, denoise(image, noise=noise))
     np.testing.assert_allclose(details.residual, image - details.image, atol=1e-4)
     assert details.pilot.shape == image.shape
-    assert np.std(details.image - details.pilot) > 0
+    assert np.std(details.image - details.pilot) > 1
     assert details.image.dtype == details.pilot.dtype == details.residual.dtype == np.float32
-    assert details.noise == noise if noise else "noise" in str(details.noise)
-    assert details.recipe.first.patch_size > 1
+    assert details.noise == (noise or nlridge.estimate_noise(image))
+    np.testing.assert_array_equal(details.image, denoise(image, noise=noise, method=details.recipe))
 
 
 # Missing pixels.
@@ -413,7 +415,7 @@ def test_missing_pixels_cost_little(method):
     gone = np.random.default_rng(1).random(clean.shape) < 0.05
     whole = denoise(noisy, 20, method=method)
     part = denoise(np.where(gone, np.nan, noisy), 20, method=method)
-    assert psnr(part[~gone], clean[~gone]) > psnr(whole[~gone], clean[~gone]) - 0.3
+    assert psnr(part[~gone], clean[~gone]) > psnr(whole[~gone], clean[~gone]) - 0.2
 
 
 @settings(max_examples=25, deadline=None)
@@ -423,7 +425,7 @@ def test_missing_pixels_cost_little(method):
     share=st.floats(0, 1),
     seed=st.integers(0, 100),
 )
-def test_any_mask(height, width, share, seed):
+def test_missing_pixels_of_any_mask_stay_missing(height, width, share, seed):
     rng = np.random.default_rng(seed)
     image = rng.normal(100, 10, (height, width))
     image[rng.random(image.shape) < share] = np.nan
@@ -436,7 +438,7 @@ def test_any_mask(height, width, share, seed):
         np.testing.assert_array_equal(np.isnan(result), np.isnan(image))
 
 
-def test_what_is_masked_may_be_anything():
+def test_masked_pixels_may_have_any_value():
     image, gone = NOISY.copy(), np.zeros(NOISY.shape, bool)
     gone[3:5, 4:9] = True
     expected = denoise(image, 10, mask=gone)[~gone]
@@ -454,7 +456,7 @@ def test_a_hole_is_not_spread():
     noisy[40:80, 30:90] = np.nan
     there = np.isfinite(noisy)
     result = denoise(noisy)
-    assert psnr(result[there], clean[there]) > 31
+    assert psnr(result[there], clean[there]) > 39
 
 
 # Stacks.
@@ -518,10 +520,10 @@ def test_a_stack_is_never_taken_for_granted():
             denoise(np.zeros((3, 20, 20)), 10, stack_axis=axis)
 
 
-# Formulas of somebody's own.
+# Formulas from outside the package.
 
 
-def own_recipe(formula):
+def custom_recipe(formula):
     estimator = nlridge.Estimator(formula)
     return nlridge.Recipe(Custom(estimator), Step(4, 4, window=9))
 
@@ -543,7 +545,7 @@ def test_what_a_formula_has_to_give(formula, message, kind):
         torch = pytest.importorskip("torch")
         image = torch.tensor(NOISY, requires_grad=kind != "tensor")
     with pytest.raises((TypeError, ValueError), match=message):
-        denoise(image, 10, method=own_recipe(formula))
+        denoise(image, 10, method=custom_recipe(formula))
 
 
 @pytest.mark.parametrize("needs_gradient", [False, True])
@@ -558,7 +560,7 @@ def test_a_formula_that_calls_numpy_with_a_tensor(needs_gradient):
     with pytest.raises(
         TypeError, match="called a NumPy function with a tensor; expected operators"
     ):
-        NLRidge(own_recipe(formula))(image, 10.0)
+        NLRidge(custom_recipe(formula))(image, 10.0)
 
 
 def test_the_least_noise_that_rounds_can_keep_is_none():
@@ -575,7 +577,7 @@ def test_patches_that_a_formula_cannot_denoise_stay_as_they_are(value):
     def formula(Y, X, variance):
         return Y + value, Y[..., 0, :] * 0 + 1
 
-    np.testing.assert_allclose(denoise(NOISY, 10, method=own_recipe(formula)), NOISY, rtol=1e-6)
+    np.testing.assert_allclose(denoise(NOISY, 10, method=custom_recipe(formula)), NOISY, rtol=1e-6)
 
 
 @pytest.mark.parametrize("junk", [np.nan, np.inf, 3e38])

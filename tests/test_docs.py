@@ -1,4 +1,4 @@
-"""The pages: the site builds without a warning, their Python runs, and they say what the package does."""
+"""The documentation: the site builds without a warning, its Python runs, its reference is complete."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ def python_of(page):
 
 @pytest.mark.parametrize("page", [*filter(python_of, PAGES)], ids=lambda page: page.name)
 def test_the_python_of_the_pages_runs(page, tmp_path):
-    """Block after block, as a reader would: imported from files, so that kernels can be kept."""
+    """Block after block, as a reader would run it; from a file, so that kernels can be cached."""
     if page.name == "pytorch.md":
         pytest.importorskip("torch", reason="PyTorch is not installed")
     program = tmp_path / "page.py"
@@ -45,7 +45,7 @@ def test_the_reference_has_every_public_name():
     assert set(nlridge.__all__) - {"__version__"} <= named
 
 
-def test_the_links_of_the_readme_lead_somewhere():
+def test_the_links_of_the_readme_lead_to_files():
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page):
         assert (ROOT / target).exists(), target

@@ -31,16 +31,16 @@ def test_the_estimate_is_near_the_truth(sigma):
         )
         errors.append(quality.psnr - psnr(quality.denoised.image, clean))
         scores.append(errors[-1] / quality.standard_error)
-    assert np.mean(np.abs(errors)) < 0.3
-    assert np.max(np.abs(scores)) < 3  # the standard error is what it says
+    assert np.mean(np.abs(errors)) < 0.25
+    assert np.max(np.abs(scores)) < 1.5  # the standard error can be relied on
 
 
 def test_more_probes_are_steadier():
     clean = photograph("brick")[:96, :96]
     noisy = clean + np.random.default_rng(0).normal(0, 20, clean.shape)
     one, many = (estimate_quality(noisy, 20, probes=n) for n in (1, 4))
-    assert many.standard_error < one.standard_error
-    assert many.gain == pytest.approx(one.gain, abs=2 * one.standard_error)
+    assert many.standard_error < 0.9 * one.standard_error
+    assert many.gain == pytest.approx(one.gain, abs=one.standard_error)
 
 
 def test_colour_maps_masks_and_counts():
@@ -52,38 +52,39 @@ def test_colour_maps_masks_and_counts():
     quality = estimate_quality(noisy, sigma, channel_axis=-1, peak=255)
     there = np.isfinite(noisy)
     truth = psnr(quality.denoised.image[there], clean[there])
-    assert quality.standard_error < 1.5
+    assert quality.standard_error < 1
     assert quality.psnr == pytest.approx(truth, abs=2 * quality.standard_error)
 
     gain = 3.0
     counts = gain * rng.poisson(clean / gain)
     quality = estimate_quality(counts, noise=PoissonGaussianNoise(gain), channel_axis=-1, peak=255)
-    assert quality.standard_error < 1.5
+    assert quality.standard_error < 1
     assert quality.psnr == pytest.approx(
         psnr(quality.denoised.image, clean), abs=2 * quality.standard_error
     )
 
 
-def test_noise_that_was_estimated_is_less_sure():
+def test_an_estimate_of_the_noise_makes_the_quality_less_certain():
     clean = photograph("camera")
     noisy = clean + np.random.default_rng(0).normal(0, 20, clean.shape)
     known, blind = estimate_quality(noisy, 20, peak=255), estimate_quality(noisy, peak=255)
-    assert blind.standard_error > known.standard_error
+    assert blind.standard_error > 1.5 * known.standard_error
     truth = psnr(blind.denoised.image, clean)
-    assert blind.psnr == pytest.approx(truth, abs=3 * blind.standard_error)
+    assert blind.psnr == pytest.approx(truth, abs=1.5 * blind.standard_error)
 
 
-def test_an_image_without_noise():
+def test_an_image_without_noise_cannot_gain():
     quality = estimate_quality(np.full((64, 64), 7.0))
     assert (quality.psnr, quality.gain, quality.standard_error) == (np.inf, 0, 0)
 
 
-def test_flat_images_are_said_to_be_unsure():
-    """Next to nothing is left of the noise, and its strength in this one image is not known to that."""
+def test_estimates_of_flat_images_are_uncertain():
+    """So little of the noise is left that its strength in this very image matters, which is not known."""
     noisy = 100 + np.random.default_rng(0).normal(0, 25, (128, 128))
     quality = estimate_quality(noisy, 25, peak=255)
-    assert quality.standard_error > 3
-    assert quality.psnr < psnr(quality.denoised.image, 100.0) + 3 * quality.standard_error
+    assert quality.standard_error > 5
+    truth = psnr(quality.denoised.image, 100.0)
+    assert quality.psnr == pytest.approx(truth, abs=1.5 * quality.standard_error)
 
 
 def test_bad_arguments():

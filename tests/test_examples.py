@@ -1,4 +1,4 @@
-"""The examples, used as their readers would: a family that is not part of the package."""
+"""The examples, as readers would use them: a family from outside the package."""
 
 import time
 
@@ -35,10 +35,10 @@ def test_nl_means_kernel_and_formula_agree(n, m):
 def test_nl_means_is_a_denoiser_in_one_step(photograph):
     clean, noisy = photograph
     result = nlridge.denoise(noisy, 20, method=recipe())
-    assert np.std(result - clean) < 0.4 * 20
+    assert np.std(result - clean) < 0.33 * 20
     slow = nlridge.denoise(noisy[:80, :90], 20, method=recipe(with_kernel=False))
     np.testing.assert_allclose(
-        nlridge.denoise(noisy[:80, :90], 20, method=recipe()), slow, atol=0.01
+        nlridge.denoise(noisy[:80, :90], 20, method=recipe()), slow, atol=1e-3
     )
 
 
@@ -49,9 +49,9 @@ def test_a_kernel_from_outside_runs_at_compiled_speed(photograph):
         chosen = recipe(with_kernel)
         turns = []
         for _ in range(4):  # the first of which compiles
-            start = time.perf_counter()
-            nlridge.denoise(noisy, 20, method=chosen)
-            turns.append(time.perf_counter() - start)
+            start = time.process_time()
+            nlridge.denoise(noisy, 20, method=chosen, workers=1)
+            turns.append(time.process_time() - start)
         seconds[with_kernel] = min(turns)
     assert seconds[True] < 0.8 * seconds[False]
 

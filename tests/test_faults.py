@@ -1,4 +1,4 @@
-"""A process that is killed, or a disk that is full, at any operation on files; and what writes files."""
+"""Writing files: atomically, and with a kill or a full disk at any operation."""
 
 import errno
 import os
@@ -21,15 +21,14 @@ posix = pytest.mark.skipif(os.name != "posix", reason="forks, locks and modes ar
 
 @posix
 def test_a_fault_at_any_point_is_resumed_from():
-    """Some of the points; `make faults` goes through all of them."""
+    """At some of the points; `make faults` tries all of them."""
     pytest.importorskip("zarr")
     done = subprocess.run(
         [sys.executable, "-m", "fuzz.faults", "--every", "61"],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    print(done.stdout)
-    assert int(re.search(r"(\d+) faults in all", done.stdout)[1]) > 30
+    assert int(re.search(r"(\d+) faults in all", done.stdout)[1]) > 35
 
 
 def test_a_file_is_whole_or_absent(tmp_path):
@@ -63,7 +62,7 @@ def test_a_file_that_is_replaced_passes_on_its_mode_and_links_stay(tmp_path):
 
 
 @posix
-def test_only_files_that_nobody_writes_are_leftovers(tmp_path):
+def test_files_in_use_are_not_taken_for_leftovers(tmp_path):
     leftover = tmp_path / ".nlridge-0.part"
     leftover.write_bytes(b"half")
     with atomic.replacing(tmp_path / "a") as partial:
@@ -111,7 +110,7 @@ def test_names_may_be_as_long_as_the_file_system_allows(suffix, tile, tmp_path):
 @posix
 @pytest.mark.parametrize("suffix", [".npy", ".tif"])
 def test_a_full_disk_is_noticed_before_the_work(suffix, tmp_path):
-    """Space is allocated first; a map of a file with holes would end the process by a signal."""
+    """Space is allocated first: writing to a memory map of a file with holes would end the process."""
     image = np.random.default_rng(0).normal(100, 9, (300, 200)).astype(np.float32)
     np.save(tmp_path / "in.npy", image)
     program = f"""
@@ -132,7 +131,7 @@ sys.exit(main(["denoise", {str(tmp_path / "in.npy")!r}, "-o", {str(tmp_path / f"
 
 @pytest.mark.parametrize("lacking", [AttributeError, OSError])
 def test_space_is_allocated_on_any_system(lacking, tmp_path, monkeypatch):
-    """Zeros are written where the system has no call for it, or the file system does not know it."""
+    """Zeros are written where the system or the file system cannot allocate it."""
 
     def fail(*_):
         raise lacking(errno.EOPNOTSUPP, "no such thing")
@@ -173,6 +172,7 @@ def test_an_interrupted_run_says_how_far_it_got(tmp_path):
     ]
     program = f"""
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have switched off
 from nlridge.cli import main
 from nlridge.large import frames
 write, times = frames.Frame.write, []
@@ -195,20 +195,3 @@ sys.exit(main({given!r}))
     )  # two of three passes over five bands, and one or two of the third
     assert main(given) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npy", "in_denoised.npy"]
-
-
-def test_hostile_stores_give_one_sentence(tmp_path):
-    """Some of what `make fuzz` goes through."""
-    pytest.importorskip("zarr")
-    from fuzz import hostile_zarr
-
-    said = []
-    for seed in range(40):
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        try:
-            hostile_zarr.run(seed, folder)
-        except (ValueError, TypeError, OSError) as error:
-            said.append(str(error))
-    assert 5 < len(said) < 35
-    assert not any("\n" in sentence for sentence in said)

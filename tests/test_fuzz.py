@@ -1,4 +1,4 @@
-"""The harness for fuzzing: what becomes of a case is told correctly."""
+"""The harness for fuzzing judges every kind of case correctly."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from fuzz.harness import BROKEN, CLEAN, OK, UGLY, Case, Limits, outcomes, raise_
 from nlridge import denoise
 
 ROOT = Path(__file__).parent.parent
-# Other tests may have left threads, which no case needs.
+# Other tests may have left threads, which the cases do not need.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 
 
@@ -39,7 +39,7 @@ def leak():
 
 
 def leak_at_once():
-    np.ones(2**24)  # 128 MB, gone before anybody looks
+    np.ones(2**24)  # 128 MB, for too short a time to be seen
 
 
 def warn():
@@ -96,12 +96,12 @@ def exit_early():
         (exhaust, CLEAN, "MemoryError"),
     ],
 )
-def test_what_became_of_a_case(what, verdict, reason):
+def test_the_verdict_on_a_case(what, verdict, reason):
     result = outcome(lambda seed, folder: what(), memory=2**26, seconds=2)
     assert (result.verdict, reason in result.reason) == (verdict, True), result
 
 
-def test_a_case_is_told_its_seed_and_has_a_folder_of_its_own():
+def test_a_case_gets_its_seed_and_a_folder():
     def run(seed, folder):
         assert seed == 7
         assert not list(folder.iterdir())
@@ -123,13 +123,13 @@ def test_raise_statements_that_are_reached_are_reported_even_if_errors_are_caugh
     assert [next(iter(lines))[0] for lines in reached] == ["checks.py"]
 
 
-def test_a_crash_tells_where_it_was():
+def test_a_crash_shows_where_it_was():
     assert "in crash" in outcome(lambda seed, folder: crash()).details
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_the_command_line(again):
-    """The first calls of the API are all in order, and the same whenever they are repeated."""
+def test_cases_run_from_the_command_line(again):
+    """The first calls of the API are in order, and can be repeated one by one."""
     pytest.importorskip("torch")
     arguments = ["--again", "api", "3"] if again else ["--only", "api", "--cases", "40"]
     command = [sys.executable, "-m", "fuzz", *arguments]
@@ -137,3 +137,20 @@ def test_the_command_line(again):
     assert done.returncode == 0, done.stdout + done.stderr
     assert ("memory: " if again else "40 cases in ") in done.stdout
     assert again or "raise statements reached" in done.stdout
+
+
+def test_hostile_stores_get_one_sentence_each(tmp_path):
+    """Some of what `make fuzz` tries."""
+    pytest.importorskip("zarr")
+    from fuzz import hostile_zarr
+
+    refused = []
+    for seed in range(40):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        try:
+            hostile_zarr.run(seed, folder)
+        except (ValueError, TypeError, OSError) as error:
+            refused.append(str(error))
+    assert 15 < len(refused) < 30
+    assert not any("\n" in sentence for sentence in refused)

@@ -1,4 +1,4 @@
-"""Images larger than memory: the same result to the bit, however the work is cut up, stopped or spread."""
+"""Images larger than memory: the same result to the bit, however the work is divided, stopped or distributed."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def test_tiles_are_the_same_as_the_whole_image(method, tmp_path):
 
 
 @pytest.mark.parametrize("shape", [(300, 20), (20, 300), (5, 5), (130, 1), (129, 64)])
-def test_images_of_any_shape(shape, tmp_path):
+def test_images_of_any_shape_in_tiles(shape, tmp_path):
     image = noisy(*shape)
     tiled = nlridge.denoise(image, out=tmp_path / "out.npy", tile=64, **GIVEN)
     assert np.array_equal(tiled[:], nlridge.denoise(image, **GIVEN))
@@ -69,8 +69,8 @@ def test_images_of_any_shape(shape, tmp_path):
         (noisy(100, 90), {"noise": nlridge.PoissonGaussianNoise(3.0, 4.0), "method": "fast"}),
     ],
 )
-def test_what_is_known_of_the_whole_image(image, options, tmp_path):
-    """Ranges, noise and what channels have in common come out as they do in memory, if a sample is all of it."""
+def test_facts_about_the_whole_image_are_as_in_memory(image, options, tmp_path):
+    """Ranges, noise and the correlation of channels are as in memory, if the sample is the whole image."""
     whole = nlridge.denoise(image, **options)
     tiled = nlridge.denoise(image, out=tmp_path / "out.zarr", tile=64, **options)
     assert tiled.dtype == whole.dtype
@@ -78,7 +78,7 @@ def test_what_is_known_of_the_whole_image(image, options, tmp_path):
 
 
 def test_any_rows_of_a_step():
-    """Whatever rows are asked for, and in however many strips they come."""
+    """Whatever rows are asked for, and however many strips they come in."""
     image = noisy(211, 90)[None]
     recipe = nlridge.recipe("nl-ridge", 20)
     step = Pass(recipe.family, False, replace(recipe.first, window=9))
@@ -128,7 +128,7 @@ def test_zarr_keeps_its_attributes_and_version(tmp_path, version):
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_pyramid_of_images_stays_one(tmp_path, version, capsys):
-    """OME-Zarr: the largest image is cleaned, and the smaller ones made from it; metadata stay."""
+    """OME-Zarr: the largest image is cleaned, and the smaller ones are made from it; metadata stay."""
     image = np.clip(50 * noisy(101, 130, 2, 3), 0, 65535).astype(np.uint16)
     axes = [{"name": name} for name in "tcyx"]
     scales = [{"axes": axes, "datasets": [{"path": "0"}, {"path": "1"}], "version": "0.4"}]
@@ -216,7 +216,7 @@ def test_tensors_are_in_memory(tmp_path):
 
 
 @pytest.mark.parametrize("sigma", [20, None])
-def test_pixels_that_are_not_there(sigma, tmp_path):
+def test_missing_pixels_are_refused(sigma, tmp_path):
     image = noisy(40, 50)
     image[3, 4] = np.nan
     with pytest.raises(ValueError, match="image has NaN or infinite pixels; expected"):
@@ -529,7 +529,7 @@ nlridge.denoise(
 @pytest.mark.parametrize(
     "how", ["in between", "while a file is written", "while a tile is written"]
 )
-def test_a_run_that_is_killed_goes_on(how, tmp_path):
+def test_a_run_that_is_killed_is_resumed(how, tmp_path):
     image = noisy(157, 140)
     np.save(tmp_path / "in.npy", image)
     killed = subprocess.run([sys.executable, "-c", PROGRAM, how, str(tmp_path)], check=False)
@@ -552,7 +552,7 @@ def test_a_run_that_is_killed_goes_on(how, tmp_path):
 
 
 def kept(folder):
-    """Files of bands that are whole."""
+    """Files of whole bands."""
     work = folder / ".out.zarr.part"
     return [path for path in work.glob("*/0-*/*-*/*") if not path.name.startswith(".")]
 
@@ -571,7 +571,7 @@ def stops_at(tick):
     return stop
 
 
-def test_other_settings_start_anew(tmp_path):
+def test_a_run_with_other_settings_starts_again(tmp_path):
     stop = stops_at(6)
     image, out = noisy(157, 140), tmp_path / "out.npy"
     with pytest.raises(Stopped):
@@ -697,7 +697,7 @@ def test_a_frame_that_has_changed_is_done_again(tmp_path):
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_an_image_that_has_changed_in_one_row_is_done_again(dtype, tmp_path, monkeypatch):
-    """Its identity is that of all pixels, not of the sample that the noise is estimated from."""
+    """All pixels count, not only the sample that the noise is estimated from."""
     from nlridge.large import frames
 
     monkeypatch.setattr(frames, "_SAMPLE_SIDE", 16)
@@ -711,7 +711,7 @@ def test_an_image_that_has_changed_in_one_row_is_done_again(dtype, tmp_path, mon
 
 
 def test_an_image_that_changes_and_changes_back(tmp_path):
-    """What was done of it in between is not taken for its own."""
+    """What was done for the other image in between is not taken for its own."""
     first, second, out = noisy(157, 140), noisy(157, 140, seed=1), tmp_path / "out.npy"
     given = {**GIVEN, "method": "fast", "tile": 64, "out": out}
     total = []
@@ -723,7 +723,7 @@ def test_an_image_that_changes_and_changes_back(tmp_path):
 
 
 def test_progress_starts_at_what_is_done(tmp_path, capsys):
-    """And what was done before says nothing about the time left."""
+    """What was done before does not count for the time left."""
     image, given = noisy(157, 140), {**GIVEN, "method": "fast", "tile": 64, "out": tmp_path / "out.npy"}  # fmt: skip
     with pytest.raises(Stopped):
         nlridge.denoise(image, **given, progress=stops_at(6))
@@ -743,8 +743,8 @@ def test_progress_starts_at_what_is_done(tmp_path, capsys):
     assert "%" in capsys.readouterr().err
 
 
-def test_a_result_that_is_there_is_tidied_up_after(tmp_path):
-    """A run that was killed just after its result had its name left its folder."""
+def test_the_folder_of_a_finished_run_is_removed(tmp_path):
+    """It is left if the run is killed just after its result got its name."""
     image, out = noisy(90, 80), tmp_path / "out.zarr"
     given = {**GIVEN, "method": "fast", "tile": 64, "out": out}
     with pytest.MonkeyPatch.context() as patch:
@@ -769,7 +769,7 @@ def test_two_runs_do_not_write_the_same(tmp_path):
 
 
 def test_bits_do_not_depend_on_what_was_loaded_first():
-    """Two kernels are made of the same parts; each has to use its own."""
+    """Two kernels are made of the same parts; each has to use its own copies."""
     program = (
         "import sys, hashlib, numpy as np, nlridge\n"
         "image = np.random.default_rng(0).normal(100, 20, (60, 60))\n"
@@ -787,7 +787,7 @@ def test_bits_do_not_depend_on_what_was_loaded_first():
     assert len(digests) == 1
 
 
-def test_nothing_of_it_is_imported_at_first():
+def test_nothing_for_large_images_is_imported_without_need():
     program = (
         "import sys, numpy, nlridge\n"
         "nlridge.denoise(numpy.eye(9), 1)\n"
@@ -836,7 +836,7 @@ def test_dask_arrays_of_floats_are_computed_later():
         (lambda x: x[x[:, 0] > 0], {}, "expected known chunk sizes"),
     ],
 )
-def test_dask_arrays_that_will_not_do(change, options, message):
+def test_dask_arrays_that_are_refused(change, options, message):
     da = pytest.importorskip("dask.array")
     with pytest.raises(ValueError, match=message):
         nlridge.denoise(change(da.from_array(noisy(70, 80))), **GIVEN, **options)
@@ -916,7 +916,7 @@ nlridge.denoise(
 @kills
 @pytest.mark.parametrize("when", [9, -2])
 def test_a_cluster_that_loses_its_client(when, client, tmp_path):
-    """In the middle, or while the result is written; another client goes on."""
+    """In the middle, or while the result is written; another client resumes the run."""
     image = noisy(230, 140)
     source = zarr.create_array(str(tmp_path / "in.zarr"), data=image, chunks=(64, 64))
     ticks = []
@@ -969,7 +969,7 @@ def test_the_command_line_on_a_cluster(client, tmp_path, capsys):
     assert np.array_equal(out[:], nlridge.denoise(image, 20, method="fast"))
 
 
-def test_what_goes_wrong_on_a_cluster_is_said(client):
+def test_errors_on_a_cluster_are_raised_here(client):
     with pytest.raises(ZeroDivisionError):
         Cluster(client).run_bands(_fail, [0, 1], lambda: None)
 

@@ -28,11 +28,11 @@ def with_noise(clean, sigma, seed=0):
 @pytest.mark.parametrize("sigma", [2, 5, 15, 25, 50])
 def test_sigma_of_photographs(sigma):
     errors = [estimate_sigma(with_noise(photograph(name), sigma)) - sigma for name in PHOTOGRAPHS]
-    assert np.max(np.abs(errors)) < 0.5 + 0.02 * sigma  # some of them have noise of their own
+    assert np.max(np.abs(errors)) < 0.5 + 0.02 * sigma  # some photographs are noisy themselves
 
 
 def test_texture_is_not_taken_for_noise():
-    """Where the median of wavelets is misled."""
+    """As it is by the median of wavelet coefficients."""
     textures = [photograph("brick"), data.grass()[:300, :380], data.gravel()[:300, :380]]
     for sigma in (5, 15):
         noisy = [with_noise(texture.astype(float), sigma) for texture in textures]
@@ -44,7 +44,7 @@ def test_texture_is_not_taken_for_noise():
 @pytest.mark.parametrize("shape", [(64, 64), (128, 200), (512, 512)])
 def test_sigma_of_pure_noise(shape):
     estimates = [estimate_sigma(with_noise(np.zeros(shape), 7.0, seed)) for seed in range(5)]
-    assert abs(np.mean(estimates) - 7) < 0.3
+    assert abs(np.mean(estimates) - 7) < 0.2
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (3, 3), (10, 10), (13, 100)])
@@ -64,12 +64,14 @@ def test_sigma_of_a_constant_image_is_zero():
 def test_sigma_is_in_the_units_of_the_image(scale, offset):
     noisy = with_noise(photograph("camera"), 10)
     expected = estimate_sigma(noisy)
-    assert estimate_sigma(scale * (noisy + offset)) == pytest.approx(scale * expected, rel=1e-3)
+    assert estimate_sigma(scale * (noisy + offset)) == pytest.approx(
+        scale * expected, rel=1e-5, abs=0
+    )
 
 
 @pytest.mark.parametrize("exponent", [-1050, -1000, -500, 500, 980])
 def test_noise_of_any_scale(exponent):
-    """Squares of the pixels are too large or too small for float64."""
+    """Even if the squares of the pixels are too large or too small for float64."""
     random = np.random.default_rng(0)
     image = np.tile(np.linspace(10, 200, 256), (256, 1))
     counts = random.poisson(image) + 0.0
@@ -80,7 +82,8 @@ def test_noise_of_any_scale(exponent):
         assert scaled.gain / scale == pytest.approx(expected.gain, rel=1e-6)
         assert scaled.black_level / scale == pytest.approx(expected.black_level, rel=1e-6)
     pair = np.stack([counts, counts[::-1]]) * scale
-    assert estimate_noise(pair, channel_axis=0, kind="gaussian").sigma > 0
+    both = estimate_noise(pair, channel_axis=0, kind="gaussian").sigma
+    assert both / scale == pytest.approx(estimate_sigma(counts), rel=0.05)
 
 
 def test_missing_pixels_do_not_count():
@@ -88,7 +91,7 @@ def test_missing_pixels_do_not_count():
     noisy = with_noise(clean, 10)
     gone = np.random.default_rng(1).random(clean.shape) < 0.02
     spoilt = np.where(gone, 1e6, noisy)
-    assert estimate_sigma(spoilt, mask=gone) == pytest.approx(10, abs=0.7)
+    assert estimate_sigma(spoilt, mask=gone) == pytest.approx(10, abs=0.2)
     assert estimate_sigma(np.where(gone, np.nan, noisy)) == estimate_sigma(spoilt, mask=gone)
 
 
@@ -97,8 +100,8 @@ def test_saturated_pixels_do_not_spoil_the_estimate():
     noisy = with_noise(clean, 12)
     assert np.mean((noisy < 0) | (noisy > 255)) > 0.2
     clipped = np.clip(noisy, 0, 255)
-    assert estimate_sigma(clipped) == pytest.approx(12, abs=1.5)
-    assert estimate_sigma(clipped.astype(np.uint8)) == pytest.approx(12, abs=1.5)
+    assert estimate_sigma(clipped) == pytest.approx(12, abs=0.5)
+    assert estimate_sigma(clipped.astype(np.uint8)) == pytest.approx(12, abs=0.5)
 
 
 def test_the_shrinkage_of_calm_patches_is_that_of_pure_noise():
@@ -150,7 +153,7 @@ def test_stabilising_makes_the_variance_one_and_restoring_has_no_bias(photons, r
     stable = noise.stabilise(pixels)
     assert stable.std() == pytest.approx(noise.level, abs=0.1 if photons < 5 else 0.01)
     restored = noise.restore(np.array([stable.mean()]))[0]
-    assert restored == pytest.approx(50 + 2.0 * photons, rel=0.005)
+    assert restored == pytest.approx(50 + 2.0 * photons, rel=0.002)
 
 
 def test_nothing_is_darker_than_the_black_level():
@@ -161,24 +164,23 @@ def test_nothing_is_darker_than_the_black_level():
 
 
 @pytest.mark.parametrize("peak", [5, 20, 100, 1000])
-def test_the_gain_of_a_camera_is_found(peak):
+def test_the_gain_of_a_camera_is_estimated(peak):
     gains = []
     for seed, name in enumerate(PHOTOGRAPHS[:3]):
         counts = np.random.default_rng(seed).poisson(photograph(name) / 255 * peak)
         noise = estimate_noise(3.0 * counts)
-        if isinstance(
-            noise, PoissonGaussianNoise
-        ):  # texture of little contrast may be taken for Gaussian
+        # The noise of a texture of little contrast may be taken for Gaussian.
+        if isinstance(noise, PoissonGaussianNoise):
             gains.append(noise.gain / 3.0)
     assert len(gains) >= 2
     assert np.median(gains) == pytest.approx(1, abs=0.15)
 
 
-def test_a_black_level_is_found_where_it_matters():
+def test_the_black_level_is_estimated_where_it_matters():
     image = np.tile(np.linspace(1, 60, 400), (400, 1))
     noise = estimate_noise(200 + 2.0 * np.random.default_rng(0).poisson(image))
-    assert noise.gain == pytest.approx(2.0, rel=0.15)
-    assert noise.black_level == pytest.approx(200, abs=5)
+    assert noise.gain == pytest.approx(2.0, rel=0.05)
+    assert noise.black_level == pytest.approx(200, abs=2)
 
 
 @pytest.mark.parametrize("sigma", [10, 25, 50])
@@ -201,13 +203,13 @@ def test_blind_is_nearly_as_good_as_knowing(peak):
     fast = error(nlridge.denoise(noisy, noise=PoissonGaussianNoise(gain), method="fast"))
     assert error(nlridge.denoise(noisy, method="fast")) < fast + 0.15
     known = error(nlridge.denoise(noisy, noise=PoissonGaussianNoise(gain)))
-    # In very little light the gain is found to within a tenth, and the better the method, the more that costs;
+    # In very little light, the gain is estimated to within a tenth. That costs the more, the better the method is,
     # but never as much as the method gains.
     assert error(nlridge.denoise(noisy)) < (fast if peak == 5 else known + 0.15)
-    assert error(nlridge.denoise(noisy, sigma=math.sqrt(gain * clean.mean()))) > known + 0.5
+    assert error(nlridge.denoise(noisy, sigma=math.sqrt(gain * clean.mean()))) > known + 4
 
 
-def test_models_say_what_they_are():
+def test_models_are_printed_in_plain_words():
     assert str(GaussianNoise(3.14159)) == "Gaussian noise with a standard deviation of 3.142"
     assert str(PoissonGaussianNoise(2)) == "Poisson noise with a gain of 2"
     assert (
@@ -234,12 +236,12 @@ def test_models_say_what_they_are():
         (lambda: GaussianNoise("ten"), "sigma is 'ten'; expected a number or an array of numbers"),
     ],
 )  # fmt: skip
-def test_impossible_noise(call, message):
+def test_impossible_noise_is_refused(call, message):
     with pytest.raises((TypeError, ValueError), match=message):
         call()
 
 
-def test_models_are_equal_if_they_say_the_same():
+def test_models_are_equal_if_their_values_are():
     levels = np.ones((3, 4))
     assert GaussianNoise(3) == GaussianNoise(3.0)
     assert GaussianNoise([1, 2]) == GaussianNoise((1.0, 2.0))

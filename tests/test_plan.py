@@ -8,6 +8,7 @@ import pytest
 
 import nlridge
 from nlridge.algorithm.recipes import table_level
+from nlridge.algorithm.tuning import Tuning
 from nlridge.api.in_memory import frames_of
 from nlridge.noise.gaussian import GaussianNoise
 from nlridge.planning.channels import OPPONENT
@@ -26,11 +27,13 @@ def facts(levels, data_range=255.0, **others):
 
 
 def test_options_are_checked_and_cannot_be_changed():
-    options = checked_options(10, None, 1, "fast", None)
+    options = checked_options(10, None, "fast", None, Tuning())
     assert options == Options(GaussianNoise(10.0), "auto", 1.0, "fast", None)
     with pytest.raises(FrozenInstanceError):
-        options.strength = 2.0
-    assert checked_options(None, None, 1, "fast", 255) == Options(method="fast", data_range=255.0)
+        options.tuning = Tuning(2.0)
+    assert checked_options(None, None, "fast", 255, Tuning(1)) == Options(
+        method="fast", data_range=255.0
+    )
 
 
 @pytest.mark.parametrize("data_range", [1e-6, 1.0, 255.0, 1e9])
@@ -106,7 +109,7 @@ def test_a_recipe_given_by_hand_is_only_fitted_to_the_image():
 
 
 def plan_in_memory(image, sigma, method="standard", **axes):
-    options = checked_options(sigma, None, 1.0, method, 255)
+    options = checked_options(sigma, None, method, 255, Tuning())
     axes = {"stack_axis": None, "channel_axis": None, **axes}
     return frames_of(image, options, mask=None, **axes)[0].plan
 

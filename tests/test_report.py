@@ -1,4 +1,4 @@
-"""The report page, in a real browser: Chromium, as Debian has it."""
+"""The report page, also in a real browser: Chromium, as Debian packages it."""
 
 import base64
 import hashlib
@@ -135,7 +135,7 @@ def page(folder):
 
 
 def keep(name, picture):
-    """For a person to look at, where NLRIDGE_SCREENSHOTS names a folder."""
+    """Keep a screenshot for inspection if NLRIDGE_SCREENSHOTS names a folder."""
     folder = os.environ.get("NLRIDGE_SCREENSHOTS")
     if folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -318,7 +318,7 @@ def test_a_large_page_is_small_enough(tmp_path):
 
 
 def test_the_page_is_written_file_by_file(tmp_path, monkeypatch):
-    """What is in the page is on the disk before the next file is read."""
+    """The part about a file is on the disk before the next file is read."""
     for k in range(3):
         np.save(tmp_path / f"{k}.npy", np.random.default_rng(k).normal(0, 9, (64, 64)))
     sizes = []
@@ -353,7 +353,7 @@ def test_the_page_is_whole_after_an_interruption(tmp_path, monkeypatch):
     assert page.endswith("</html>\n")
 
 
-# What is repeated.
+# The command that repeats a run.
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has another shell, and other names")
@@ -361,7 +361,7 @@ def test_the_page_is_whole_after_an_interruption(tmp_path, monkeypatch):
     ("name", "output"),
     [("-a.npy", None), ("--sigma.npy", "-out"), ("it's\n\x1b[1m \udcff.npy", None), ("a b$HOME.npy", "-out")],
 )  # fmt: skip
-def test_what_is_said_to_repeat_it_repeats_it(tmp_path, monkeypatch, name, output):
+def test_the_command_in_the_page_repeats_the_run(tmp_path, monkeypatch, name, output):
     monkeypatch.chdir(tmp_path)
     np.save(Path(name), np.random.default_rng(0).normal(0, 9, (48, 48)))
     where = [] if output is None else [f"--output={output}"]
@@ -446,7 +446,7 @@ def test_the_frame_and_the_channel_that_are_chosen_are_shown(stack):
 
 @needs_browser
 def test_script_and_style_that_are_not_ours_do_nothing(folder, tmp_path):
-    """As if markup had got into a name after all."""
+    """As if markup had got into the page by a name."""
     page = (folder / "report.html").read_text("utf-8")
     evil = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\"><style>body { display: none }</style>"
     (tmp_path / "evil.html").write_text(page.replace("<h2>", f"<h2>{evil}", 1), "utf-8")

@@ -37,12 +37,12 @@ def test_rounds_against_the_oracle(shape, count):
     family = TwoSided(noisier=0.2, penalty=0.4)
     method = Recipe(family, FIRST, SECOND, Rounds(count, keep, blend))
     result = denoise(noisy, 10.0, method=method)
-    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.05
-    assert np.median(np.abs(result - expected)) < 0.005
+    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.01
+    assert np.median(np.abs(result - expected)) < 5e-5
 
 
 @pytest.mark.parametrize("family", [Ridge(), Bayes(), TwoSided()])
-def test_rounds_and_scales_can_be_had_with_any_family(family):
+def test_rounds_and_scales_work_with_any_family(family):
     noisy, clean = texture(70, 81), texture(70, 81, sigma=0)
     plain = Recipe(family, FIRST, SECOND)
     rounds = replace(plain, rounds=Rounds(3, keep=0.6, blend=0.5))
@@ -52,8 +52,8 @@ def test_rounds_and_scales_can_be_had_with_any_family(family):
     assert len(set(errors)) == 3
 
 
-def test_a_formula_of_ones_own_in_rounds():
-    """It is promised a number for the variance, or one for each pixel: also where each group has its own."""
+def test_a_formula_from_outside_is_told_the_variance_in_rounds_too():
+    """Either a number, or one for each pixel, even though each group has its own."""
     shapes = set()
 
     def shrink(Y, X, noise):
@@ -68,7 +68,7 @@ def test_a_formula_of_ones_own_in_rounds():
 
 
 def test_a_recipe_of_one_round_is_the_two_steps_of_the_paper():
-    """Whatever the rounds would keep or blend: of one of them nothing is kept."""
+    """Whatever it would keep or blend: the last round keeps nothing."""
     noisy = texture(40, 50)
     plain = recipe("nl-ridge", 10)
     np.testing.assert_array_equal(
@@ -82,16 +82,16 @@ def test_progress_counts_the_rounds_and_the_scales():
     small = Recipe(Ridge(), FIRST, SECOND, Rounds(2, 0.5))
     method = Recipe(Ridge(), FIRST, SECOND, Rounds(3, 0.5), CoarseScale(small))
     denoise(texture(90, 70), 10, method=method, progress=lambda *done: calls.append(done))
-    assert calls[-1][0] == calls[-1][1] == len(calls)
+    assert calls == [(k + 1, len(calls)) for k in range(len(calls))]
 
 
 def test_noise_that_differs_from_pixel_to_pixel():
-    """A map of one level is that level; and with two of them each half is denoised by its own."""
+    """A map of one level is the same as a number; with two levels, each half is denoised by its own."""
     noisy = texture(60, 64)
     method = recipe("best", 10)
     flat = denoise(noisy, 10, method=method)
     np.testing.assert_allclose(
-        denoise(noisy, np.full(noisy.shape, 10.0), method=method), flat, atol=0.05
+        denoise(noisy, np.full(noisy.shape, 10.0), method=method), flat, atol=0.005
     )
     levels = np.where(np.arange(64) < 32, 2.0, 20.0) * np.ones((60, 1))
     clean = texture(60, 64, sigma=0)
@@ -99,8 +99,8 @@ def test_noise_that_differs_from_pixel_to_pixel():
     result = denoise(uneven, noise=GaussianNoise(levels), method=method)
     for half in (np.s_[:, :32], np.s_[:, 32:]):
         error = np.std((result - clean)[half])
-        assert error < 0.7 * np.std((uneven - clean)[half])
-        assert error < np.std((denoise(uneven, 11, method=method) - clean)[half])
+        assert error < 0.3 * np.std((uneven - clean)[half])
+        assert error < 0.9 * np.std((denoise(uneven, 11, method=method) - clean)[half])
 
 
 @pytest.mark.parametrize(
@@ -124,6 +124,6 @@ def test_noise_that_differs_from_pixel_to_pixel():
         (lambda: TwoSided(penalty=-1), "penalty is -1; expected a non-negative number"),
     ],
 )
-def test_settings_that_cannot_be(make, message):
+def test_impossible_settings_are_refused(make, message):
     with pytest.raises((TypeError, ValueError), match=message):
         make()

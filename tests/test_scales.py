@@ -22,7 +22,7 @@ def noise(*shape):
 
 
 def test_what_each_scale_is_given():
-    """By an engine whose result is as easily foretold as different at each scale."""
+    """By an engine whose results are easy to predict, and different at each scale."""
     calls = []
 
     def run(inputs, step, groups=None):
@@ -44,20 +44,20 @@ def test_what_each_scale_is_given():
     coarse = np.abs(coarser(image))
     np.testing.assert_array_equal(pilot, with_coarse(np.abs(image), coarse, 1))
     np.testing.assert_array_equal(result, with_coarse(np.abs(image), coarse, 2))
-    assert np.std(pilot - result) > 0.1
+    assert np.std(pilot - result) > 0.25
 
 
-def test_what_is_no_matter_of_noise_is_not_spread():
+def test_an_outlier_of_the_coarse_image_is_not_spread():
     image = np.zeros((1, 64, 64), np.float32)
     coarse = coarser(image)
     coarse[0, 16, 16] = 1e6
-    assert np.abs(with_coarse(image, coarse, 1, 0.5)).max() < 1
+    assert np.abs(with_coarse(image, coarse, 1, 0.5)).max() < 0.7
 
 
 # The pyramid.
 
 
-def test_the_filter_is_the_wavelet_that_it_says():
+def test_the_filter_is_the_wavelet_sym8():
     np.testing.assert_allclose(pyramid._FILTER, pywt.Wavelet("sym8").dec_lo, atol=1e-12)
 
 
@@ -66,12 +66,12 @@ def test_the_filter_is_the_wavelet_that_it_says():
 def test_an_image_with_its_own_coarse_one_is_itself(shape, level):
     image = 100 + noise(2, *shape)
     assert coarser(image).shape == (2, *coarser_shape(shape))
-    np.testing.assert_allclose(with_coarse(image, coarser(image), level), image, atol=1e-4)
+    np.testing.assert_allclose(with_coarse(image, coarser(image), level), image, atol=1e-5)
     np.testing.assert_allclose(coarser(np.full_like(image, 7.0)), 7, rtol=1e-6)
 
 
 def test_what_is_put_back_is_what_was_given():
-    """At the first level all of the coarse image is taken (but for where the image ends), and nothing finer changes."""
+    """At the first level all of the coarse image is taken, except at the border, and nothing finer changes."""
     image, coarse = noise(1, 128, 144), noise(1, 64, 72)
     result = with_coarse(image, coarse, 1)
     inner = np.s_[:, 10:-10, 10:-10]
@@ -84,7 +84,7 @@ def test_what_is_put_back_is_what_was_given():
 
 def test_noise_stays_white_and_is_halved():
     small = coarser(noise(1, 512, 512))[0]
-    assert abs(small.std() - 0.5) < 0.01
+    assert abs(small.std() - 0.5) < 0.005
     for shift in ((0, 1), (1, 0), (1, 1), (2, 0)):
         assert abs(np.mean(small * np.roll(small, shift, (0, 1)))) < 0.01 * 0.25
 
@@ -95,8 +95,8 @@ def test_the_variance_of_the_coarser_image():
     measured = coarser(draws).var(axis=0)
     expected = coarser_noise(PlaneNoise(variance)).variance[0]
     inner = np.s_[6:-6, 6:-6]
-    assert np.abs(measured[inner] / expected[inner] - 1).max() < 0.15
-    assert abs(np.mean(measured[inner] / expected[inner]) - 1) < 0.01
+    assert np.abs(measured[inner] / expected[inner] - 1).max() < 0.1
+    assert abs(np.mean(measured[inner] / expected[inner]) - 1) < 0.005
     assert coarser_noise(PlaneNoise(4.0)).variance == 1.0
 
 

@@ -1,7 +1,5 @@
 """Noise that differs from pixel to pixel: maps of sigma, and levels beyond all bounds."""
 
-import contextlib
-
 import numpy as np
 import pytest
 from images import SIGMA, photograph, psnr, with_noise
@@ -25,22 +23,22 @@ def test_a_map_is_better_than_any_single_sigma(method):
     single = max(
         psnr(denoise(noisy, s, method=method, data_range=255), clean) for s in (15, 20, 25, 30, 35)
     )
-    assert known > single + 0.5
+    assert known > single + 1
 
 
 @pytest.mark.parametrize("method", nlridge.method_names())
-def test_a_map_that_is_the_same_everywhere_is_one_sigma(method):
+def test_a_map_of_one_level_is_the_same_as_a_number(method):
     noisy = with_noise(photograph()[..., 1])
     change = np.abs(
         denoise(noisy, np.full(noisy.shape, SIGMA), method=method)
         - denoise(noisy, SIGMA, method=method)
     )
-    # After some rounds a near tie in matching, which rounding decides, may show in single pixels.
+    # After some rounds, a near tie in matching that rounding decides may show in single pixels.
     assert np.percentile(change, 99) < 1e-3
     assert change.max() < (0.01 if method in ("standard", "best") else 1e-3)
 
 
-def test_maps_for_colours_and_stacks():
+def test_a_map_may_be_shared_by_channels_and_frames():
     noisy = with_noise(photograph(40), two_halves((40, 40))[..., None])
     shared = two_halves((40, 40))
     expected = denoise(noisy, shared, channel_axis=-1)
@@ -52,13 +50,13 @@ def test_maps_for_colours_and_stacks():
         np.testing.assert_array_equal(result, np.stack([expected, expected]))
 
 
-def test_a_pixel_without_noise_is_hardly_changed_and_a_missing_one_needs_no_sigma():
+def test_pixels_without_noise_help_and_missing_ones_need_no_sigma():
     clean = photograph()[..., 1]
     sigma = np.full(clean.shape, SIGMA)
     sigma[::4] = 0
     noisy = with_noise(clean, sigma)
     result = denoise(noisy, sigma, data_range=255)
-    assert psnr(result, clean) > psnr(denoise(noisy, SIGMA, data_range=255), clean)
+    assert psnr(result, clean) > psnr(denoise(noisy, SIGMA, data_range=255), clean) + 0.2
     gone = np.zeros(clean.shape, bool)
     gone[50:60, 50:60] = True
     sigma[gone] = np.inf
@@ -74,8 +72,8 @@ def test_a_map_that_is_zero_in_most_places():
     noisy = with_noise(clean, sigma)
     result = denoise(noisy, sigma, data_range=255)
     there = sigma > 0
-    assert psnr(result[there], clean[there]) > psnr(noisy[there], clean[there]) + 6
-    assert psnr(result[~there], clean[~there]) > 50
+    assert psnr(result[there], clean[there]) > psnr(noisy[there], clean[there]) + 7.5
+    assert psnr(result[~there], clean[~there]) > 60
 
 
 @pytest.mark.parametrize("value", [0.0, 1e-3, 1e5, 1e30, np.nan, np.inf])
@@ -91,19 +89,19 @@ def test_sigma_under_missing_pixels_may_be_anything(value):
 
 @pytest.mark.parametrize("claimed", [200.0, 1e3, 1e6, 1e30])
 @pytest.mark.parametrize("method", nlridge.method_names())
-def test_bad_pixels_in_a_map_are_found_anew(method, claimed):
-    """As in the error maps of astronomy: a few pixels of which next to nothing is known."""
+def test_bad_pixels_in_a_map_are_estimated_from_their_neighbours(method, claimed):
+    """As in the error maps of astronomy, where next to nothing is known of a few pixels."""
     clean = photograph()[..., 1]
     bad = np.random.default_rng(1).random(clean.shape) < 0.02
     noisy = with_noise(clean, np.where(bad, 200.0, 10.0))
     result = denoise(noisy, np.where(bad, claimed, 10.0), method=method, data_range=255)
     without = denoise(noisy, 10, mask=bad, method=method, data_range=255)
     assert psnr(result[~bad], clean[~bad]) > psnr(without[~bad], clean[~bad]) - 0.05
-    assert psnr(result[bad], clean[bad]) > 24  # of 2 dB that they had
+    assert psnr(result[bad], clean[bad]) > 28  # they had 2 dB
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_bad_pixels_in_a_map_for_colours(shared):
+def test_bad_pixels_in_a_map_of_an_image_in_colour(shared):
     clean = photograph()
     bad = np.random.default_rng(1).random(clean.shape[:2]) < 0.02
     sigma = np.where(bad, 200.0, 10.0)
@@ -112,20 +110,20 @@ def test_bad_pixels_in_a_map_for_colours(shared):
     result = denoise(noisy, given, channel_axis=-1, data_range=255)
     without = denoise(noisy, 10, mask=bad, channel_axis=-1, data_range=255)
     np.testing.assert_allclose(result[~bad], without[~bad], atol=0.5)
-    assert psnr(result[bad], clean[bad]) > 24
+    assert psnr(result[bad], clean[bad]) > 28
 
 
-def test_a_noisy_region_is_denoised_and_not_made_up():
+def test_a_noisy_region_is_denoised_and_not_filled_in():
     clean = photograph()[..., 1]
     sigma = np.full(clean.shape, 3.0)
     sigma[30:90, 30:90] = 30
     noisy = with_noise(clean, sigma)
     result = denoise(noisy, sigma, data_range=255)
     inside = np.s_[36:84, 36:84]
-    made_up = denoise(noisy, 3.0, mask=sigma > 10, data_range=255)
+    masked = denoise(noisy, 3.0, mask=sigma > 10, data_range=255)
     assert psnr(result[inside], clean[inside]) > 26
-    assert np.abs(result - noisy)[inside].mean() > 10
-    assert np.array_equal(made_up[inside], noisy[inside])
+    assert np.abs(result - noisy)[inside].mean() > 18
+    assert np.array_equal(masked[inside], noisy[inside])
 
 
 # Levels of noise beyond all bounds.
@@ -135,7 +133,7 @@ def test_a_noisy_region_is_denoised_and_not_made_up():
 @pytest.mark.parametrize("kind", ["a band of rows", "a tenth of the pixels", "every second column"])
 @pytest.mark.parametrize("claimed", [1e5, 1e30, 1e300])
 def test_pixels_of_hopeless_sigma_are_filled_in(kind, claimed, method):
-    """However many they are, and whatever value they have."""
+    """However many there are, and whatever their values."""
     random = np.random.default_rng(0)
     hopeless = np.zeros((40, 40), bool)
     if kind == "a band of rows":
@@ -158,10 +156,10 @@ def test_pixels_of_hopeless_sigma_in_an_image_without_contrast(method):
     sigma = np.full((32, 32), 10.0)
     sigma[:, ::2] = 1e5
     result = denoise(np.full((32, 32), 100.0), sigma, method=method)
-    np.testing.assert_allclose(result, 100, atol=1)
+    np.testing.assert_allclose(result, 100, atol=0.2)
 
 
-def test_any_finite_map_gives_a_finite_result():
+def test_the_result_for_any_finite_map_is_finite():
     random = np.random.default_rng(0)
     image = 100 + random.normal(0, 10, (3, 24, 24))
     for case in range(60):
@@ -171,7 +169,14 @@ def test_any_finite_map_gives_a_finite_result():
         sigma = 10.0 ** random.uniform(
             *random.choice([[-300, 300], [-3, 20], [0, 3]]), pixels.shape
         )
-        if case % 5 == 0:  # so bright that float32 cannot resolve it, or not
-            with contextlib.suppress(ValueError):
-                denoise(pixels * sigma.clip(1e-90, 1e90), sigma, method=method, channel_axis=axis)
         assert np.isfinite(denoise(pixels, sigma, method=method, channel_axis=axis)).all()
+
+
+@pytest.mark.parametrize("method", nlridge.method_names())
+def test_the_result_is_finite_where_pixels_are_as_bright_as_their_sigma(method):
+    random = np.random.default_rng(0)
+    pixels = 100 + random.normal(0, 10, (24, 24))
+    for exponents in ([-300, 300], [-3, 20], [0, 3]):
+        sigma = 10.0 ** random.uniform(*exponents, pixels.shape)
+        image = pixels * sigma.clip(1e-90, 1e90)
+        assert np.isfinite(denoise(image, sigma, method=method)).all()

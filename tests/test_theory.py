@@ -1,8 +1,8 @@
 """The paper's lemmas and propositions, one by one (docs/theory.md is the map).
 
-Expectations are means over noise: a Monte-Carlo mean may miss by four standard errors (by chance once
-in 16 000 times; the seeds are fixed), and the standard error itself has to be small, or nothing
-would have been shown.
+Expectations are means over draws of the noise. Such a mean may differ by four standard errors, which
+happens by chance once in 16 000 times (seeds are fixed), and the standard error has to be small, or the test
+would show nothing.
 """
 
 from functools import partial
@@ -100,11 +100,11 @@ def noises(shape, seed=0, variance=SIGMA**2):
 
 
 def variance_of(case, noise):
-    """Of the noise of a group: one number, or one for each pixel."""
+    """The variance of the noise of a group: one number, or one for each pixel."""
     return SIGMA**2 if noise == "same" else uneven(case.shape, SIGMA**2)
 
 
-# What the propositions say of one variance holds for one of each pixel as well.
+# The propositions for one variance hold for one of each pixel as well.
 any_noise = pytest.mark.parametrize("noise", ["same", "uneven"])
 
 
@@ -116,7 +116,7 @@ def assert_mean_is(samples, expected, precision):
 
 
 def gradient(function, parameters):
-    """By central differences, which are exact for quadratic functions but for rounding."""
+    """By central differences, which are exact for quadratic functions, but for rounding."""
     slopes = []
     for i, values in enumerate(parameters):
         slope = np.empty(values.shape)
@@ -132,7 +132,7 @@ def gradient(function, parameters):
 
 
 def assert_minimal(function, parameters):
-    """The gradient is zero, as compared with that nearby, and no random step goes down."""
+    """The gradient is zero, compared with that nearby, and no random step goes down."""
     rng = np.random.default_rng(1)
     lowest = function(parameters)
     steps = [
@@ -230,7 +230,7 @@ def test_the_noisier_sure_is_unbiased_for_the_noisier_risk(name, noise):
 @any_noise
 @pytest.mark.parametrize("name", NOISIER)
 def test_the_noisier_sure_is_the_mean_over_noise_added_to_y(name, noise):
-    """As defined: noise of variance α σ² is added to Y, and SURE is taken for what is there then."""
+    """As defined: noise of variance α σ² is added to Y, and SURE is taken of the sum."""
     case, plain = NOISIER[name]
     variance = variance_of(case, noise)
     Y, parameters = truth(case) + noises(case.shape, variance=variance)[0], some_parameters(case)

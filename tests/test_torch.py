@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 from groups import Custom, group, uneven
+from memory import PEAK
 from skimage import data
 from test_families import STEPS, TAME, estimator_and_group
 
@@ -43,7 +44,7 @@ methods = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread():
-    """Small matrices are not worth waking a thread for, least of all on a busy machine."""
+    """Waking threads for small matrices takes longer than the work, above all on a busy machine."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -192,9 +193,8 @@ def test_as_good_as_the_compiled_engine(method, channels):
     clean, noisy = photograph((channels, 90, 101))
     theirs = by_cpu(noisy, method=method)
     ours = denoised(noisy, method=method)
-    tolerance = 0.01 if method in ("nl-ridge", "nl-bayes", "bm3d") else 0.02
-    assert abs(psnr(ours, clean) - psnr(theirs, clean)) < tolerance
-    assert np.mean(np.abs(ours - theirs)) < 1e-3 * 0.1  # of the noise
+    assert abs(psnr(ours, clean) - psnr(theirs, clean)) < 0.002
+    assert np.mean(np.abs(ours - theirs)) < 1e-4 * 0.1  # of the noise
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 1, 30), (1, 5, 9), (1, 16, 50), (2, 33, 24)])
@@ -214,14 +214,14 @@ def test_noise_that_differs_from_pixel_to_pixel(channels):
     for method in ("standard", "nl-bayes", "bm3d", ALL_OF_IT):
         expected = by_cpu(noisy, ramp, method)
         result = denoised(noisy, torch.tensor(ramp), method)
-        np.testing.assert_allclose(result, expected, atol=0.005)
+        np.testing.assert_allclose(result, expected, atol=1e-3)
     if channels == 3:
         maps = ramp * np.array([1, 1.1, 0.9])[:, None, None]
         result = denoised(noisy, torch.tensor(maps))
-        np.testing.assert_allclose(result, by_cpu(noisy, maps), atol=0.005)
+        np.testing.assert_allclose(result, by_cpu(noisy, maps), atol=1e-3)
         each = [0.1, 0.12, 0.08]
         result = denoised(noisy, torch.tensor(each).reshape(3, 1, 1))
-        np.testing.assert_allclose(result, by_cpu(noisy, each), atol=0.005)
+        np.testing.assert_allclose(result, by_cpu(noisy, each), atol=1e-3)
 
 
 @pytest.mark.parametrize("max_memory", [1, 2**19])
@@ -229,7 +229,7 @@ def test_noise_that_differs_from_pixel_to_pixel(channels):
 def test_memory_has_no_influence_on_the_result(method, max_memory):
     _, noisy = photograph((1, 40, 45))
     result = denoised(noisy, method=method, max_memory=max_memory)
-    np.testing.assert_allclose(result, denoised(noisy, method=method), atol=2e-3)
+    np.testing.assert_allclose(result, denoised(noisy, method=method), atol=1e-4)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -251,7 +251,7 @@ def test_the_ends_of_a_table_are_those_of_the_compiled_engine(level):
     _, noisy = photograph((1, 40, 40), sigma)
     expected = by_cpu(noisy, sigma, "nl-ridge")
     for given in (sigma, torch.tensor([sigma])):
-        np.testing.assert_allclose(denoised(noisy, given, "nl-ridge"), expected, atol=1e-3)
+        np.testing.assert_allclose(denoised(noisy, given, "nl-ridge"), expected, atol=1e-4)
 
 
 def test_images_of_one_level_go_together(monkeypatch):
@@ -298,7 +298,7 @@ def test_noise_that_float32_cannot_resolve_gives_the_image_back():
 
 
 @methods
-def test_the_same_every_time(method):
+def test_results_are_the_same_every_time(method):
     _, noisy = photograph((1, 48, 50))
     np.testing.assert_array_equal(denoised(noisy, method=method), denoised(noisy, method=method))
 
@@ -375,7 +375,7 @@ def test_the_gradient_in_colour_and_for_the_network_before():
 
 
 class Calls(TorchDispatchMode):
-    """Counts operations by name; copies from one device to another that are waited for have a name of their own."""
+    """Counts operations by name, and copies between devices by whether Python waits for them."""
 
     def __init__(self):
         super().__init__()
@@ -399,13 +399,12 @@ def test_python_waits_for_the_device_once_a_call(method):
             NLRidge(method, max_memory=2**22)(torch.rand(1, 1, side, side), torch.tensor([0.1]))
         waits[side] = [calls.count.get(n, 0) for n in ("_local_scalar_dense", "nonzero", "equal")]
     assert calls.count["topk"] > 2
-    assert waits[24] == waits[60]
-    assert sum(waits[24]) <= 1
+    assert waits == {24: [0, 0, 0], 60: [0, 0, 0]}  # `tolist`, the one wait, is not an operation
 
 
 @methods
 def test_a_step_runs_where_there_are_no_numbers(method):
-    """On the meta device: all tensors are made on the device of the images, and none is ever looked at."""
+    """On the meta device: all tensors are made on the device of the images, and none is ever read."""
     recipe = nlridge.recipe(method, 25) if isinstance(method, str) else method
     noisy = torch.empty(2, 1, 32, 33, device="meta")
     variance = torch.empty(1, 1, 32, 33, device="meta")
@@ -498,7 +497,7 @@ def test_the_module_says_what_it_is_and_has_no_weights():
     assert not NLRidge().state_dict()
 
 
-def test_strength():
+def test_more_strength_removes_more():
     _, noisy = photograph((1, 40, 40))
     weak, strong = (denoised(noisy, strength=strength) for strength in (0.5, 1.5))
     assert np.std(noisy - weak) < np.std(noisy - denoised(noisy)) < np.std(noisy - strong)
@@ -528,7 +527,7 @@ def test_denoise_with_a_gradient_is_by_the_engine_for_tensors(sigma):
     options = {"channel_axis": 0, "stack_axis": -1, "strength": 1.1}
     result = nlridge.denoise(torch.tensor(stack, requires_grad=True), sigma, **options)
     assert result.requires_grad
-    np.testing.assert_allclose(result.detach(), nlridge.denoise(stack, sigma, **options), atol=0.5)
+    np.testing.assert_allclose(result.detach(), nlridge.denoise(stack, sigma, **options), atol=0.01)
     with torch.no_grad():
         result = nlridge.denoise(torch.tensor(stack, requires_grad=True), sigma, **options)
     np.testing.assert_array_equal(result, nlridge.denoise(stack, sigma, **options))
@@ -566,18 +565,20 @@ def test_pytorch_is_never_imported_unless_it_is_used():
     sys.platform == "win32", reason="how much memory was taken is not known on Windows"
 )
 def test_memory_is_bounded():
-    """The growth of the peak, with the import of the package: 512 x 512 pixels take no more, but for the images."""
-    program = """
-import resource, sys, torch
-scale = 2**20 if sys.platform == "darwin" else 2**10
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale
-torch.set_num_threads(1)
-before = peak()
+    """By `max_memory`, 128 MB by default, and a few images."""
+    program = (
+        PEAK
+        + """
+import torch
 from nlridge.torch import NLRidge
+torch.set_num_threads(1)
+NLRidge("nl-ridge")(torch.rand(1, 1, 20, 20), 0.1)
+before = peak()
 NLRidge("nl-ridge")(torch.rand(1, 1, 300, 300), 0.1)
 print(peak() - before)
 """
-    assert float(run(program).stdout) < 400
+    )
+    assert float(run(program).stdout) < 200
 
 
 def test_without_pytorch_it_is_said_how_to_get_it():
@@ -588,7 +589,7 @@ def test_without_pytorch_it_is_said_how_to_get_it():
     )
 
 
-# What is built on it.
+# Examples and benchmarks.
 
 
 def test_plug_and_play_deblurs():
