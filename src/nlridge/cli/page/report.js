@@ -1,4 +1,4 @@
-// Each figure of the report has a stage, and shows one view of its file: a frame and a channel, if there are several.
+// Each figure of the report shows one view of its file: a frame and a channel, if there are several to choose from.
 for (const figure of document.querySelectorAll(".figure")) {
   const layers = [...figure.querySelectorAll(".layer")];
   const captions = [...figure.querySelectorAll("figcaption")];
@@ -8,7 +8,7 @@ for (const figure of document.querySelectorAll(".figure")) {
     captions: captions.map((caption) => caption.textContent),
   };
   const more = figure.querySelector(".more");
-  const views = [shown, ...(more ? JSON.parse(more.textContent) : [])];  // frame by frame, each with its channels
+  const views = [shown, ...(more ? JSON.parse(more.textContent) : [])];  // all channels of the first frame, then of the next
 
   mountStage(figure, ...["width", "height"].map((side) => Number(layers[0].getAttribute(side))));
 
@@ -19,7 +19,7 @@ for (const figure of document.querySelectorAll(".figure")) {
     captions.forEach((caption, k) => { caption.textContent = view.captions[k]; });
   }
   for (const choice of [frame, channel]) if (choice) choice.addEventListener("change", show);
-  show();  // a page that is loaded again keeps what was chosen
+  show();  // when a page is reloaded, the browser keeps the choices
 }
 
 const count = document.querySelectorAll(".figure").length;

@@ -1,19 +1,19 @@
 "use strict";
 
-// A stage shows images of one place: "before" and "after" under a slider, and more beside them, all at the same zoom.
-// `figure` holds, by their classes: .stage (one or more, with images that are .layer; .after is the one that the slider
-// uncovers), .split (the slider), .divider, .zoom (buttons with data-zoom) and an output for the zoom.
-// `width` and `height` are those of all images.
+// Mounts the stages of a figure: "before" and "after" under a slider, and other images of the same scene beside them, all
+// at the same zoom. `figure` contains elements with these classes: .stage (one or more, with images of class .layer;
+// .after is the one that the slider uncovers), .split (the slider), .divider, .zoom (buttons with data-zoom), and an
+// output element for the zoom. `width` and `height` are the size of all images.
 function mountStage(figure, width, height) {
   const stages = [...figure.querySelectorAll(".stage")];
   const split = figure.querySelector(".split");
   const after = figure.querySelector(".after");
   const divider = figure.querySelector(".divider");
-  const said = figure.querySelector("output");
-  // What is shown: `zoom` screen pixels for one of the image, the point (x, y) of the image at the corner.
+  const zoomOutput = figure.querySelector("output");
+  // The view: `zoom` screen pixels per image pixel (0 means "fit"), with the point (x, y) of the image in the top left corner.
   let zoom = 0, x = 0, y = 0;
 
-  // As large as the column, but never taller than most of the window.
+  // As wide as the column, but not taller than three quarters of the window.
   const fit = () => Math.min(stages[0].parentElement.clientWidth / width, 0.75 * window.innerHeight / height);
   const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
@@ -23,7 +23,7 @@ function mountStage(figure, width, height) {
     const least = fit();
     const scale = scaleNow();
     const fits = scale <= least * 1.001;
-    // Thin images have a stage that can be seen and touched.
+    // Even for thin images, the stage is large enough to see and touch.
     const wide = Math.max(width * least, Math.min(stages[0].parentElement.clientWidth, 200));
     const high = Math.max(height * least, 120);
     split.style.width = wide + "px";
@@ -38,12 +38,12 @@ function mountStage(figure, width, height) {
     for (const layer of figure.querySelectorAll(".layer")) {
       layer.style.transform = `scale(${scale}) translate(${-x}px, ${-y}px)`;
     }
-    // The part of "after" right of the divider, in pixels of the image.
+    // Show the part of "after" to the right of the divider.
     const share = split.value / 100;
     const left = x + share * stages[0].clientWidth / scale;
     after.style.clipPath = `inset(0 0 0 ${clamp(left, 0, width)}px)`;
     divider.style.left = 100 * share + "%";
-    said.textContent = Math.round(100 * scale) + " %";
+    zoomOutput.textContent = Math.round(100 * scale) + " %";
   }
 
   function zoomTo(value, atX = stages[0].clientWidth / 2, atY = stages[0].clientHeight / 2) {
@@ -88,7 +88,7 @@ function mountStage(figure, width, height) {
     stage.addEventListener("pointermove", move);
     for (const end of ["pointerup", "pointercancel"]) stage.addEventListener(end, () => { drag = null; });
     stage.addEventListener("wheel", (event) => {
-      if (!event.ctrlKey && !event.metaKey && !stage.classList.contains("zoomed")) return;  // scroll on
+      if (!event.ctrlKey && !event.metaKey && !stage.classList.contains("zoomed")) return;  // let the page scroll
       event.preventDefault();
       const box = stage.getBoundingClientRect();
       zoomBy(Math.exp(-event.deltaY / 300), event.clientX - box.left, event.clientY - box.top);
