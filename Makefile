@@ -24,7 +24,7 @@ demo: $(VENV)/demo
 # PyTorch's threads spin while they wait: on a busy machine, most of the time.
 test: export OMP_NUM_THREADS := 1
 test: lint
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 lint: $(VENV)/test
 	@$(BIN)/ruff format --check --quiet . || { echo "run 'make format'"; exit 1; }

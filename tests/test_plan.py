@@ -28,7 +28,7 @@ def facts(levels, data_range=255.0, **others):
 
 def test_options_are_checked_and_cannot_be_changed():
     options = checked_options(10, None, "fast", None, Tuning())
-    assert options == Options(GaussianNoise(10.0), "auto", 1.0, "fast", None)
+    assert options == Options(GaussianNoise(10.0), method="fast")
     with pytest.raises(FrozenInstanceError):
         options.tuning = Tuning(2.0)
     assert checked_options(None, None, "fast", 255, Tuning(1)) == Options(

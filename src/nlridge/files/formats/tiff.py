@@ -3,10 +3,8 @@
 Pages are written one by one, with their tags and compression.
 """
 
-import io
 import json
 import logging
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -16,10 +14,19 @@ from xml.etree import ElementTree
 
 import numpy as np
 import tifffile
-from PIL import Image, UnidentifiedImageError
 
-from ..damage import convert_errors, refuse_too_large
+from ..damage import convert_errors
 from ..picture import Layer, Picture, Pixels
+from ..tiff_integrity import (
+    EMBEDDED_IMAGES,
+    expect_embedded_sizes,
+    expect_images,
+    expect_pages,
+    expect_pixels,
+    refuse_large_pages,
+    text_of,
+    tifffile_metadata,
+)
 
 NAME = "TIFF"
 SUFFIXES = (".tif", ".tiff")
@@ -32,11 +39,6 @@ _MANAGED = {
 }  # fmt: skip
 _POINTERS = {34665: "EXIF", 34853: "GPS", 40965: "EXIF"}
 _LOSSLESS = {1, 5, 8, 32773, 32946, 34925, 50000}
-# The size in bytes of each type of tag.
-_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}  # fmt: skip
-# Compressions that embed images with a size of their own: JPEG, then JPEG 2000 and WebP.
-_JPEG = {6, 7}
-_IMAGES = _JPEG | {33003, 33004, 33005, 34712, 34927, 50001}
 
 
 class _Page(NamedTuple):
@@ -67,7 +69,7 @@ def read(path: Path, axes: str | None) -> Picture:
     size = path.stat().st_size
     notes: dict[str, None] = {}  # in order, without duplicates
     with _opened(path) as file:
-        _refuse_too_large(file, size)
+        refuse_large_pages(file, size)
         layers, pages, alphas = [], [], []
         for series in file.series:
             tiff_pages = [page.aspage() for page in series.pages]
@@ -192,7 +194,7 @@ def _refuse(file: Any, series: Any) -> None:
         raise ValueError("it is one of several files of an image; expected a single file")
     if len(series.levels) > 1 or first.subifds:
         raise ValueError("it is a pyramid of images; expected one resolution")
-    if int(first.compression) not in _LOSSLESS | _IMAGES:
+    if int(first.compression) not in _LOSSLESS | EMBEDDED_IMAGES:
         raise ValueError(
             f"its compression is {_name(first.compression)}; expected none, LZW, Deflate, PackBits, LZMA, Zstandard, "
             "JPEG, JPEG 2000 or WebP"
@@ -228,7 +230,7 @@ def _page(page: Any, dtype: np.dtype[Any], notes: dict[str, None]) -> _Page:
         "extrasamples": page.extrasamples or _unnamed_samples(page),
         "subfiletype": int(page.subfiletype) or None,
         "description": _description(page),
-        "software": _text(page, 305) or False,
+        "software": text_of(page, 305) or False,
         "datetime": _date(page, notes),
         "iccprofile": page.iccprofile,
         "colormap": page.colormap,
@@ -254,30 +256,13 @@ def _unnamed_samples(page: Any) -> tuple[int, ...] | None:
     return (0,) * count or None
 
 
-def _text(page: Any, code: int) -> bytes | None:
-    value = page.tags[code].value if code in page.tags else None
-    return value.encode() if isinstance(value, str) else value if isinstance(value, bytes) else None
-
-
 def _description(page: Any) -> bytes | None:
     """Return the description; without the shape if tifffile wrote it, since pages are written one by one."""
-    metadata = _tifffile_metadata(page)
+    metadata = tifffile_metadata(page)
     if metadata is None:
-        return _text(page, 270)
+        return text_of(page, 270)
     del metadata["shape"]
     return json.dumps(metadata).encode() if metadata else None
-
-
-def _tifffile_metadata(page: Any) -> dict[str, Any] | None:
-    """Return the metadata that tifffile writes as the description of a page."""
-    text = _text(page, 270)
-    if text is None or not text.startswith(b'{"shape":'):
-        return None
-    try:
-        metadata: dict[str, Any] = json.loads(text)
-    except ValueError:
-        return None
-    return metadata
 
 
 def _date(page: Any, notes: dict[str, None]) -> str | None:
@@ -304,156 +289,15 @@ def _named_axes(names: str, axes: str | None) -> str:
 def _opened(path: Path) -> Iterator[Any]:
     """Open a file after checking that it holds all the pages and pixels that its metadata claim."""
     with tifffile.TiffFile(path) as file:
-        _expect_pages(file)
+        expect_pages(file)
         if not file.series:
             raise ValueError("it holds no image; expected at least one")
-        _expect_images(file)
+        expect_images(file)
         for series in file.series:
             _refuse(file, series)
-            _expect_pixels(series, file.filehandle.size)
-            _expect_embedded_sizes(series)
+            expect_pixels(series, file.filehandle.size)
+            expect_embedded_sizes(series)
         yield file
-
-
-def _expect_pages(file: Any) -> None:
-    """Refuse files with missing pages; tifffile would drop them, or fill in those that OME-XML counts."""
-    pages, truncated = _count_pages(file)
-    if file.is_ome:
-        tree = ElementTree.fromstring(file.ome_metadata)
-        sizes = [
-            [int(pixels.get(f"Size{axis}", 1)) for axis in "CZT"]
-            for pixels in tree.findall("{*}Image/{*}Pixels")
-        ]
-        claimed = sum(int(np.prod(planes, dtype=object)) for planes in sizes)
-        _expect_count(claimed, pages * file.pages.first.samplesperpixel)
-    if truncated and file.is_imagej:
-        _expect_count((file.imagej_metadata or {}).get("images", 1), pages)
-    if truncated:
-        raise ValueError(f"the file is damaged: it ends before its last {truncated}")
-
-
-def _count_pages(file: Any) -> tuple[int, str]:
-    """Follow the chain of pages; returns the number of complete ones, and what is truncated ("tag", "page" or "")."""
-    form = file.tiff
-    seen: set[int] = set()
-    try:
-        (offset,) = _numbers(file, 8 if file.is_bigtiff else 4, form.offsetformat)
-        while offset:
-            if offset in seen:
-                raise ValueError("the file is damaged: its pages form a loop")
-            (tags,) = _numbers(file, offset, form.tagnoformat)
-            at = offset + form.tagnosize
-            for _ in range(tags):
-                _, kind, count, place = _numbers(file, at, "HHQQ" if file.is_bigtiff else "HHII")
-                length = count * _BYTES.get(kind, 0)
-                if length > form.offsetsize and place + length > file.filehandle.size:
-                    return len(seen), "tag"
-                at += form.tagsize
-            seen.add(offset)
-            (offset,) = _numbers(file, at, form.offsetformat)
-    except EOFError:
-        return len(seen), "page"
-    return len(seen), ""
-
-
-def _numbers(file: Any, offset: int, form: str) -> tuple[int, ...]:
-    form = file.byteorder + form.lstrip("<>")
-    file.filehandle.seek(offset)
-    data = file.filehandle.read(struct.calcsize(form))
-    if len(data) < struct.calcsize(form):
-        raise EOFError
-    return struct.unpack(form, data)
-
-
-def _expect_images(file: Any) -> None:
-    """Check the number of images against the metadata of ImageJ and tifffile."""
-    claimed = (file.imagej_metadata or {}).get("images", 1) if file.is_imagej else 1
-    held = sum(
-        int(np.prod([n for a, n in zip(s.axes, s.shape, strict=True) if a not in "YXS"]))
-        for s in file.series
-    )
-    _expect_count(claimed, held)
-    for series in file.series:
-        page = series.keyframe
-        shape = (_tifffile_metadata(page) or {}).get("shape", ())
-        _expect_count(int(np.prod(shape, dtype=object)) // page.size, series.size // page.size)
-
-
-def _expect_count(claimed: int, held: int) -> None:
-    if held < claimed:
-        raise ValueError(f"the file is damaged: it holds {held} of {claimed} images")
-
-
-def _expect_pixels(series: Any, size: int) -> None:
-    """Refuse files with missing strips or tiles, which tifffile would fill in."""
-    expected = int(np.prod(series.keyframe.chunked))
-    for page in series.pages:
-        if page is None:
-            raise ValueError("the file is damaged: one of its images is missing")
-        # All pages would be decoded like the first one.
-        if page.aspage().hash != series.keyframe.hash:
-            raise ValueError("the file is damaged: its pages differ in how they are stored")
-        offsets, counts = page.dataoffsets, page.databytecounts
-        if not len(offsets) == len(counts) == expected or not all(counts):
-            raise ValueError("the file is damaged: some of its pixels are missing")
-        if any(start + count > size for start, count in zip(offsets, counts, strict=True)):
-            raise ValueError("the file is damaged: it ends before its last pixel")
-
-
-def _refuse_too_large(file: Any, size: int) -> None:
-    """Check the decoded size of all pages; pages may share strips, and tiles may extend beyond the image."""
-    first = file.series[0].keyframe
-    decoded = 0
-    for series in file.series:
-        page = series.keyframe
-        grid = page.chunked + page.chunks if page.is_tiled else page.shaped
-        decoded += len(series.pages) * int(np.prod(grid, dtype=object)) * page.dtype.itemsize
-    pages = sum(len(series.pages) for series in file.series)
-    counted = f"{pages} pages of " if pages > 1 else ""
-    refuse_too_large(f"{counted}{first.imagewidth} x {first.imagelength} pixels", decoded, size)
-
-
-def _expect_embedded_sizes(series: Any) -> None:
-    """Check embedded images, which decoders decode at their own size, and even if they are truncated."""
-    compression = int(series.keyframe.compression)
-    if compression not in _IMAGES:
-        return
-    page = series.keyframe
-    largest = (
-        (page.tilelength, page.tilewidth) if page.is_tiled else (page.rowsperstrip, page.imagewidth)
-    )
-    handle = page.parent.filehandle
-    for page in series.pages:
-        for offset, count in zip(page.dataoffsets, page.databytecounts, strict=True):
-            handle.seek(offset)
-            data = handle.read(count)
-            size = _size_of_jpeg(data) if compression in _JPEG else _size_by_pillow(data)
-            if size[0] > largest[0] or size[1] > largest[1]:
-                raise ValueError(
-                    "the file is damaged: an embedded image is larger than its header claims"
-                )
-
-
-def _size_of_jpeg(data: bytes) -> tuple[int, int]:
-    """Return the height and width of a JPEG image; raises ValueError if its end is missing."""
-    at = 2
-    while data[at : at + 1] == b"\xff":
-        kind, length = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
-        if 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
-            if b"\xff\xd9" not in data[at + length :]:
-                raise ValueError("the file is damaged: an embedded JPEG image is truncated")
-            height, width = struct.unpack(">HH", data[at + 5 : at + 9])
-            return height, width
-        at += 2 + length
-    raise ValueError("the file is damaged: an embedded JPEG image has no header")
-
-
-def _size_by_pillow(data: bytes) -> tuple[int, int]:
-    try:
-        with Image.open(io.BytesIO(data), formats=["JPEG2000", "WEBP"]) as image:
-            return image.height, image.width
-    except UnidentifiedImageError:
-        raise ValueError("the file is damaged: an embedded image has no header") from None
 
 
 def _name(compression: Any) -> str:
