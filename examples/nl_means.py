@@ -63,22 +63,26 @@ def average_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     """The same for a single group: patch j is Y[j * size : j * size + n]."""
     size = padded(n)
     h = parameters[0]
-    theta = np.empty(m * m, np.float32)
+    pixels = np.empty(n * m, np.float32)
     for j in range(m):
-        for k in range(j + 1):
-            distance = np.float32(0)
-            for i in range(n):
-                difference = Y[j * size + i] - Y[k * size + i]
-                distance += difference * difference
-            both_variances = patch_variance(variance, j, n) + patch_variance(variance, k, n)
-            excess = max(distance / np.float32(n) - both_variances, np.float32(0))
-            theta[j * m + k] = theta[k * m + j] = np.exp(-2 * excess / (h * h * both_variances))
+        for i in range(n):
+            pixels[i * m + j] = Y[j * size + i]
+    theta = np.empty(m, np.float32)
     for j in range(m):
+        # With the patches in the inner loop, the compiler computes several distances at a time.
+        for k in range(m):
+            theta[k] = 0
+        for i in range(n):
+            pixel = pixels[i * m + j]
+            for k in range(m):
+                theta[k] += (pixels[i * m + k] - pixel) * (pixels[i * m + k] - pixel)
         total = squares = np.float32(0)
         for i in range(n):
             denoised[j * size + i] = 0
         for k in range(m):
-            share = theta[j * m + k]
+            both_variances = patch_variance(variance, j, n) + patch_variance(variance, k, n)
+            excess = max(theta[k] / np.float32(n) - both_variances, np.float32(0))
+            share = np.exp(-2 * excess / (h * h * both_variances))
             total += share
             squares += share * share
             for i in range(n):
