@@ -67,22 +67,26 @@ def average_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     for j in range(m):
         for i in range(n):
             pixels[i * m + j] = Y[j * size + i]
-    theta = np.empty(m, np.float32)
+    distances = np.empty(m, np.float32)
+    theta = np.empty(m * m, np.float32)
     for j in range(m):
         # With the patches in the inner loop, the compiler computes several distances at a time.
-        for k in range(m):
-            theta[k] = 0
+        for k in range(j + 1):
+            distances[k] = 0
         for i in range(n):
             pixel = pixels[i * m + j]
-            for k in range(m):
-                theta[k] += (pixels[i * m + k] - pixel) * (pixels[i * m + k] - pixel)
+            for k in range(j + 1):
+                distances[k] += (pixels[i * m + k] - pixel) * (pixels[i * m + k] - pixel)
+        for k in range(j + 1):
+            both_variances = patch_variance(variance, j, n) + patch_variance(variance, k, n)
+            excess = max(distances[k] / np.float32(n) - both_variances, np.float32(0))
+            theta[j * m + k] = theta[k * m + j] = np.exp(-2 * excess / (h * h * both_variances))
+    for j in range(m):
         total = squares = np.float32(0)
         for i in range(n):
             denoised[j * size + i] = 0
         for k in range(m):
-            both_variances = patch_variance(variance, j, n) + patch_variance(variance, k, n)
-            excess = max(theta[k] / np.float32(n) - both_variances, np.float32(0))
-            share = np.exp(-2 * excess / (h * h * both_variances))
+            share = theta[j * m + k]
             total += share
             squares += share * share
             for i in range(n):

@@ -96,3 +96,23 @@ def test_bad_arguments():
         estimate_quality(np.zeros((9, 9)), 1, probes=1001)
     with pytest.raises(ValueError, match="peak is -1; expected a positive number"):
         estimate_quality(np.zeros((9, 9)), 1, peak=-1)
+
+
+def test_masked_pixels_do_not_count_however_they_are_masked():
+    clean = photograph("brick")[:80, :80]
+    noisy = clean + np.random.default_rng(0).normal(0, 20, clean.shape)
+    bad = np.random.default_rng(1).random(clean.shape) < 0.2
+    noisy[bad] = 5000
+    by_mask = estimate_quality(noisy, 20, peak=255, mask=bad)
+    by_array = estimate_quality(np.ma.masked_array(noisy, bad), 20, peak=255)
+    by_nan = estimate_quality(np.where(bad, np.nan, noisy), 20, peak=255)
+    assert by_array.psnr == by_mask.psnr == pytest.approx(by_nan.psnr)
+
+
+def test_an_image_that_is_left_as_it_is_gains_nothing():
+    """By a range beside which its noise cannot be seen."""
+    noisy = np.random.default_rng(0).normal(100, 10, (64, 64))
+    quality = estimate_quality(noisy, 10, data_range=1e6)
+    np.testing.assert_array_equal(quality.denoised.image, noisy)
+    assert abs(quality.gain) < 4 * quality.standard_error
+    assert abs(quality.gain) < 0.3

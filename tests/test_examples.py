@@ -51,7 +51,7 @@ def test_a_kernel_from_outside_runs_at_compiled_speed(photograph):
             start = time.process_time()
             nlridge.denoise(noisy, 20, method=recipe(with_kernel), workers=1)
             turns.append(time.process_time() - start)
-    assert min(seconds[True]) < 0.85 * min(seconds[False])
+    assert min(seconds[True]) < 0.95 * min(seconds[False])
 
 
 def test_a_formula_that_gives_the_wrong_shapes_is_told_so():

@@ -976,3 +976,29 @@ def test_errors_on_a_cluster_are_raised_here(client):
 
 def _fail(numbers, workers):
     yield numbers[0] // 0
+
+
+def test_a_run_with_a_noise_model_from_outside_is_never_resumed(tmp_path):
+    class Own(nlridge.GaussianNoise):
+        pass
+
+    image, out = noisy(157, 140), tmp_path / "out.npy"
+    given = {"noise": Own(20), "method": "fast", "data_range": 255, "out": out, "tile": 64}
+    with pytest.raises(Stopped):
+        nlridge.denoise(image, **given, progress=stops_at(6))
+    counts = []
+    nlridge.denoise(image, **given, progress=lambda done, total: counts.append(done))
+    assert counts == list(range(1, counts[-1] + 1))
+
+
+def test_a_run_is_not_resumed_if_the_metadata_of_the_input_have_changed(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    pixels, out = noisy(157, 140), tmp_path / "out.zarr"
+    given = {**GIVEN, "method": "fast", "out": out, "tile": 64}
+    before = zarr.create_array(tmp_path / "a.zarr", data=pixels, attributes={"by": "one"})
+    with pytest.raises(Stopped):
+        nlridge.denoise(before, **given, progress=stops_at(6))
+    after = zarr.create_array(tmp_path / "b.zarr", data=pixels, attributes={"by": "another"})
+    result = nlridge.denoise(after, **given)
+    assert dict(result.attrs) == {"by": "another"}
+    assert np.array_equal(result[:], nlridge.denoise(pixels, **GIVEN, method="fast"))

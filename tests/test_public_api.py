@@ -59,7 +59,9 @@ def test_every_public_name_is_there_in_a_fresh_process():
     program = (
         "import nlridge\nfor name in dir(nlridge): getattr(nlridge, name)\nprint(dir(nlridge))"
     )
-    assert run(program) == f"{sorted([*nlridge.__all__, 'families', 'kernels', 'torch'])}\n"
+    assert (
+        run(program) == f"{sorted([*nlridge.__all__, 'families', 'kernels', 'noise', 'torch'])}\n"
+    )
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():
@@ -72,7 +74,8 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 
 def sentence(name, value):
     """A pattern of the message for an argument, without its explanation."""
-    return rf"^{name} is {re.escape(repr(value))}; expected None [^\n]+$"
+    unset = False if isinstance(value, bool) else None
+    return rf"^{name} is {re.escape(repr(value))}; expected {unset} [^\n]+$"
 
 
 @pytest.mark.parametrize(("name", "value"), [("tile", 128), ("client", "tcp://127.0.0.1:1")])
@@ -152,3 +155,42 @@ def test_a_noise_model_that_lacks_a_member_is_refused(member):
     for function in (denoise, denoise_with_details, nlridge.estimate_quality):
         with pytest.raises(TypeError, match=r"^noise is .*Part.*; expected [^\n]+$"):
             function(NOISY, noise=part)
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "message"),
+    [
+        ("black_level", "x", "noise.black_level is 'x'; expected a number"),
+        ("stabilise", lambda self, image: None, "noise.stabilise returned NoneType; expected"),
+        ("stabilise", lambda self, image: image * np.nan, "noise.stabilise returned .*; expected finite"),
+        ("restore", lambda self, estimate: estimate[..., :1], "noise.restore returned an array of shape"),
+        ("restore", lambda self, estimate: estimate / 0, "noise.restore returned .*; expected finite"),
+        ("variance", lambda self, truth, level: None, "noise.variance returned NoneType; expected"),
+    ],
+)  # fmt: skip
+def test_a_noise_model_that_breaks_the_protocol_is_refused(member, value, message):
+    model = type("Model", (Doubled,), {member: value})
+    instance = model(5.0) if member != "black_level" else Doubled(5.0, value)
+    with (
+        np.errstate(divide="ignore", invalid="ignore"),
+        pytest.raises((TypeError, ValueError), match=message),
+    ):
+        denoise(NOISY, noise=instance)
+
+
+def test_the_protocol_of_noise_models_is_there_after_importing_the_package_alone():
+    assert run("import nlridge; print(nlridge.noise.Noise.__name__)") == "Noise\n"
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert nlridge.Rounds(2, keep=np.float32(0.5)).keep == 0.5
+
+
+@pytest.mark.parametrize("sigma", ["5", True, [True, False]])
+def test_text_and_truth_values_are_no_standard_deviations(sigma):
+    with pytest.raises(TypeError, match="expected a number or an array of numbers"):
+        GaussianNoise(sigma)
+
+
+def test_equal_noise_has_equal_hashes():
+    assert hash(GaussianNoise(0.0)) == hash(GaussianNoise(-0.0))

@@ -37,7 +37,7 @@ _HOMES = {
     "recipe": ".algorithm.recipes",
     "to_dtype": ".api.conversion",
 }
-_MODULES = ("families", "kernels", "torch")
+_MODULES = ("families", "kernels", "noise", "torch")
 
 __all__ = [
     "CoarseScale",

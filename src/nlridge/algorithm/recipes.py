@@ -46,7 +46,7 @@ def recipe(name: str, sigma: float, data_range: float = 255.0) -> Recipe:
     """
     if not isinstance(name, str) or name not in _RECIPES:
         names = ", ".join(map(repr, _RECIPES))
-        raise ValueError(f"method is {shown(name)}; expected one of {names}, or a Recipe")
+        raise ValueError(f"name is {shown(name)}; expected one of {names}")
     for argument, value in (("sigma", sigma), ("data_range", data_range)):
         if not 0 <= number(argument, value) < 1e301:
             raise ValueError(f"{argument} is {shown(value)}; expected a finite non-negative number")

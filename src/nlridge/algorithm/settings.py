@@ -2,6 +2,7 @@
 
 import operator
 from dataclasses import dataclass, fields, replace
+from numbers import Real
 
 from ..checks import shown
 from ..families import Family
@@ -16,7 +17,7 @@ def _whole(name: str, value: object) -> int:
 
 
 def _expect(name: str, value: float, low: int, high: int, why: str = "") -> None:
-    if not (isinstance(value, int | float) and low <= value <= high):
+    if not (isinstance(value, Real) and low <= value <= high):
         raise ValueError(f"{name} is {shown(value)}; expected a number from {low} to {high}{why}")
 
 

@@ -64,7 +64,8 @@ def expect_none(where: str, **arguments: Any) -> None:
     """Raise an error for arguments that would have no effect."""
     for name, value in arguments.items():
         if value is not None and value is not False:
-            raise ValueError(f"{name} is {shown(value)}; expected None {where}")
+            unset = False if isinstance(value, bool) or callable(value) else None
+            raise ValueError(f"{name} is {shown(value)}; expected {unset} {where}")
 
 
 def frame_of(array: npt.NDArray[Any] | None, k: int) -> Any:

@@ -205,7 +205,11 @@ def denoise(  # type: ignore[misc]
     True
     """
     tuning = Tuning(strength)
-    layout = {"mask": mask, "stack_axis": stack_axis, "channel_axis": channel_axis}
+    layout: dict[str, Any] = {
+        "mask": mask,
+        "stack_axis": stack_axis,
+        "channel_axis": channel_axis,
+    }
     if is_tensor(image):
         expect_none("for a tensor", out=out, tile=tile, client=client)
         from .tensors import denoise_tensor, on_host  # imports PyTorch
@@ -302,7 +306,14 @@ def denoise_with_details(
         raise TypeError(f"image is a {kind}; expected an array in memory, or use denoise")
     options = checked_options(sigma, noise, method, data_range, Tuning(strength))
     threads, progress = checked_workers(workers), checked_progress(progress)
-    frames = frames_of(image, options, mask=mask, stack_axis=None, channel_axis=channel_axis)
+    frames = frames_of(
+        image,
+        options,
+        mask=mask,
+        stack_axis=None,
+        channel_axis=channel_axis,
+        may_be_stack=False,
+    )
     frame = frames[0]
     with progress_reporter(progress, frame.blocks(), "block") as tick:
         images = list(frame.run(threads, tick)) or [restored(frame.plan, frame.pixels, ())]

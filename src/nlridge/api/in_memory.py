@@ -19,16 +19,14 @@ from ..planning.layout import Layout
 from ..planning.levels import Levels, levels_of, usable_levels
 from ..planning.options import Options
 from ..planning.pixels import restored, stabilised
-from ..planning.plan import Facts, Plan, covariance_of, float_type, plan_for
-from ..planning.ranges import typical_ends
+from ..planning.plan import SAMPLE, Facts, Plan, covariance_of, float_type, plan_for
+from ..planning.ranges import known_ends, typical_ends
 from ..progress import Progress, progress_reporter
 from .arguments import checked_image, frame_of, missing_pixels
 
 Pixels = npt.NDArray[Any]
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-
-_SAMPLE = 2**20  # pixels from which the covariance of the channels is computed
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +60,18 @@ class Frames:
 
 
 def frames_of(
-    image: Any, options: Options, *, mask: Any, stack_axis: Any, channel_axis: Any
+    image: Any,
+    options: Options,
+    *,
+    mask: Any,
+    stack_axis: Any,
+    channel_axis: Any,
+    may_be_stack: bool = True,
 ) -> Frames:
     """Check an image and return its frames."""
-    pixels, masked, layout = checked_image(image, mask, stack_axis, channel_axis)
+    pixels, masked, layout = checked_image(
+        image, mask, stack_axis, channel_axis, may_be_stack=may_be_stack
+    )
     levels = None if options.noise is None else levels_of(options.noise, layout)
     frames = Frames(pixels, masked, levels, layout, options)
     if layout.stack is not None:
@@ -147,8 +153,8 @@ def frame_for(
         levels = np.asarray(noise.level, np.float64).reshape(-1, 1, 1)
     usable = usable_levels(levels, missing, pixels)
     unknown = _any_of(missing, usable.unknown, pixels.shape)
-    ends = [(noise.black_level, noise.black_level + (options.data_range or 0.0))]
-    if options.data_range is None:
+    ends = known_ends(pixels.dtype, noise.black_level, options.data_range)
+    if ends is None:
         ends = [typical_ends(channel) for channel in _channels(pixels, unknown)]
     covariance = covariance_of(noise, usable.typical, _sample(pixels, unknown))
     facts = Facts(noise, usable.typical, ends, covariance, empty)
@@ -183,5 +189,5 @@ def _sample(pixels: Pixels, missing: Mask | None) -> Pixels:
     """Return a regular sample of the pixels as (channels, count)."""
     if len(pixels) == 1:
         return pixels[:, :1, 0]
-    step = -(-pixels[0].size // _SAMPLE)
+    step = -(-pixels[0].size // SAMPLE)
     return np.stack([channel.reshape(-1)[::step] for channel in _channels(pixels, missing)])

@@ -107,15 +107,15 @@ def estimate_quality(
         "strength": strength,
         "mask": mask,
         "channel_axis": channel_axis,
+        "data_range": data_range,
         "workers": workers,
+        "progress": progress,
     }
     details = denoise_with_details(
         image,
         sigma,
         noise=noise,
         method=method,
-        data_range=data_range,
-        progress=progress,
         **options,
     )
     noise_given = sigma is not None or noise is not None
@@ -165,7 +165,7 @@ def quality_of(
             layout.like_image((frames[0] + step)[None]),
             noise=details.noise,
             method=details.recipe,
-            mask=mask,
+            mask=None if missing is None else layout.like_image(missing[None]),
             channel_axis=channel_axis,
             **options,
         )

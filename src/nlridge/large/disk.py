@@ -36,6 +36,16 @@ class OpenedArray:
     """The names of the images in the pyramid, from the largest to the smallest."""
 
 
+def metadata_of(opened: OpenedArray) -> str:
+    """Return the metadata that a copy of an array keeps, as a string that can be compared."""
+    metadata = getattr(opened.array, "metadata", None)
+    kept = [
+        getattr(metadata, name, None) for name in ("zarr_format", "dimension_names", "attributes")
+    ]
+    attributes = None if opened.group is None else dict(opened.group.attrs)
+    return repr([kept, opened.axes, attributes, opened.levels])
+
+
 @dataclass(frozen=True)
 class RawArray:
     """An uncompressed array in a file, in the layout that it would have in memory.

@@ -15,8 +15,8 @@ from ..noise.estimation import noise_of
 from ..planning.layout import Layout
 from ..planning.levels import expect_in_bounds, levels_of
 from ..planning.options import Options
-from ..planning.plan import Facts, Plan, covariance_of, plan_for
-from ..planning.ranges import block_means, block_shape, ends_of
+from ..planning.plan import SAMPLE, Facts, Plan, covariance_of, plan_for
+from ..planning.ranges import block_means, block_shape, ends_of, known_ends
 from .bands import split_range
 
 Pixels = npt.NDArray[Any]
@@ -139,15 +139,12 @@ def plan_frame(frame: Frame, layout: Layout, options: Options) -> PlannedFrame:
     levels = levels_for(noise, layout)
     channels = frame.shape[0]
     typical = np.broadcast_to(levels[:, 0, 0], channels)
-    ends = [(noise.black_level, noise.black_level + (options.data_range or 0.0))]
-    range_given = options.data_range is not None
-    if frame.dtype == np.uint8 and not range_given:
-        ends, range_given = [(0.0, 255.0)], True
+    ends = known_ends(frame.dtype, noise.black_level, options.data_range)
     sample, digest = np.zeros((channels, 1)), ""
     # The pixels of a Dask array are checked when they are computed.
-    if not frame.computes_on_read or channels > 1 or not range_given:
-        means, sample, digest = _scan(frame, with_means=not range_given)
-        ends = ends if range_given else [ends_of(channel_means) for channel_means in means]
+    if not frame.computes_on_read or channels > 1 or ends is None:
+        means, sample, digest = _scan(frame, with_means=ends is None)
+        ends = ends or [ends_of(channel_means) for channel_means in means]
     facts = Facts(noise, typical, ends, covariance_of(noise, typical, sample))
     return PlannedFrame(frame, plan_for(frame.shape, facts, options), levels, digest)
 
@@ -169,7 +166,7 @@ def _scan(frame: Frame, with_means: bool) -> tuple[Sequence[Pixels], Pixels, str
     digest = hashlib.sha256()
     channels, height, width = frame.shape
     block = block_shape((height, width))
-    step = -(-height * width // 2**20)
+    step = -(-height * width // SAMPLE)
     means: list[list[Pixels]] = [[] for _ in range(channels)]
     sample: list[Pixels] = []
     at_once = -(-frame.rows_at_once // block[0]) * block[0]

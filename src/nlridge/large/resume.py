@@ -11,13 +11,16 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from .. import __version__
 from ..files.atomic import lock, put, put_back, writing
-from .disk import NewArray
+from ..kernels.simd import LANES
+from ..planning.plan import Plan
+from .disk import NewArray, metadata_of
 from .frames import PlannedFrame
 
 _DISCARDED = "discarded-"  # prefix of the names of folders that are being removed
@@ -112,7 +115,8 @@ def run_folder_for(work_folder: Path, spec: NewArray, out: Path) -> Path:
 
     Each kind has its own subfolder, so that a worker still busy with an interrupted run does not disturb the next.
     """
-    kind = [__version__, spec.shape, str(spec.dtype), spec.axes, spec.tile]
+    made_by = [__version__, _digest_of_sources(), LANES]
+    kind = [*made_by, spec.shape, str(spec.dtype), spec.axes, spec.tile, metadata_of(spec.like)]
     mine = work_folder / _short_digest(kind)
     for path in work_folder.iterdir():
         if path.is_dir():
@@ -127,6 +131,15 @@ def _short_digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
 
 
+@cache
+def _digest_of_sources() -> str:
+    """Return a digest of the code of the package: bits may depend on it, whatever the version."""
+    digest = hashlib.sha256()
+    for file in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
 def fingerprint(planned: PlannedFrame) -> str:
     """Return a digest of what must not change for a run to resume: the pixels of the frame and the settings."""
     plan = planned.plan
@@ -134,6 +147,11 @@ def fingerprint(planned: PlannedFrame) -> str:
     settings = [_identity_of(value) for value in (plan.noise, plan.tuning, plan.recipe)]
     planes = [plan.levels.tolist(), matrices]
     return _short_digest([str(planned.frame.dtype), planned.digest, *settings, *planes])
+
+
+def is_resumable(plan: Plan) -> bool:
+    """Return whether a run with this plan can be resumed: it contains no code from outside the package."""
+    return all(map(_is_built_in, (plan.noise, plan.tuning, plan.recipe)))
 
 
 def _identity_of(setting: Any) -> str:

@@ -35,6 +35,7 @@ from .resume import (
     claim,
     discard,
     fingerprint,
+    is_resumable,
     publish,
     run_folder_for,
     sync_all,
@@ -77,7 +78,7 @@ def run(
         total = len(frames) * bands
         with (
             progress_reporter(progress, total, "band") as report,
-            _explain(out, report, total) as tick,
+            _explain(out, report, total, resumable=is_resumable(first.plan)) as tick,
         ):
             target = create_or_open(result, out.suffix.lower(), spec)
             for k, frame in enumerate(frames):
@@ -103,7 +104,7 @@ def run(
 
 
 @contextmanager
-def _explain(out: Path, tick: Tick, total: int) -> Iterator[Tick]:
+def _explain(out: Path, tick: Tick, total: int, *, resumable: bool) -> Iterator[Tick]:
     """Report how far an interrupted run has got, and name the output if the disk is full."""
     done = 0
 
@@ -112,15 +113,14 @@ def _explain(out: Path, tick: Tick, total: int) -> Iterator[Tick]:
         done += count
         tick(count, already=already)
 
+    again = "run it again to resume" if resumable else "run it again to start over"
     try:
         yield counted
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"interrupted with {done / total:.0%} done; run it again to resume"
-        ) from None
+        raise KeyboardInterrupt(f"interrupted with {done / total:.0%} done; {again}") from None
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            message = f"{os.strerror(error.errno)}; free some space and run it again to resume"
+            message = f"{os.strerror(error.errno)}; free some space and {again}"
             raise OSError(error.errno, message, str(out)) from error
         raise
 

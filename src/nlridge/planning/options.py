@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from ..algorithm.recipes import recipe
+from ..algorithm.recipes import method_names
 from ..algorithm.settings import Recipe
 from ..algorithm.tuning import DEFAULT, Tuning
-from ..checks import LARGEST, checked_positive, shown
+from ..checks import LARGEST, checked_positive, number, shown
 from ..noise import Noise
 from ..noise.gaussian import GaussianNoise
 
@@ -63,7 +63,28 @@ def checked_noise(sigma: Any, noise: Any) -> Noise | None:
     wrong = ~(levels >= 0) if levels.ndim < 2 else levels < 0
     if np.any(wrong) or (levels.ndim < 2 and levels.max() > LARGEST):
         raise ValueError(f"noise is {shown(noise)}; expected finite standard deviations")
+    _expect_sound(noise)
     return noise
+
+
+def _expect_sound(noise: Noise) -> None:
+    """Refuse a noise model whose members return something else than the protocol promises, by trying them."""
+    black = number("noise.black_level", noise.black_level)
+    if not abs(black) <= LARGEST:
+        raise ValueError(f"noise.black_level is {shown(black)}; expected a finite number")
+    pixels = black + np.arange(1.0, 7.0).reshape(1, 2, 3)
+    results = {
+        "stabilise": noise.stabilise(pixels),
+        "restore": noise.restore(noise.stabilise(pixels)),
+        "variance": noise.variance(pixels, np.ones((1, 1, 1))),
+    }
+    for name, result in results.items():
+        shape = getattr(result, "shape", None)
+        if shape != pixels.shape:
+            what = type(result).__name__ if shape is None else f"an array of shape {shape}"
+            raise TypeError(f"noise.{name} returned {what}; expected an array of the image's shape")
+        if result.dtype.kind not in "uif" or not np.isfinite(result).all():
+            raise ValueError(f"noise.{name} returned {shown(result)}; expected finite numbers")
 
 
 def _checked_sigma(sigma: Any) -> GaussianNoise:
@@ -90,7 +111,9 @@ def _checked_sigma(sigma: Any) -> GaussianNoise:
 def checked_method(method: Any) -> str | Recipe:
     if isinstance(method, Recipe):
         return method
-    if isinstance(method, str):
-        recipe(method, 1.0)  # raises an error if there is no such method
-        return method
-    raise TypeError(f"method is {shown(method)}; expected the name of a method, or a Recipe")
+    if not isinstance(method, str):
+        raise TypeError(f"method is {shown(method)}; expected the name of a method, or a Recipe")
+    if method not in method_names():
+        names = ", ".join(map(repr, method_names()))
+        raise ValueError(f"method is {shown(method)}; expected one of {names}, or a Recipe")
+    return method

@@ -23,6 +23,7 @@ from .options import Options
 Array = npt.NDArray[np.float64]
 
 # As a share of the range: weaker noise is invisible, and float32 could not resolve its square.
+SAMPLE = 2**20  # pixels of each channel that suffice for the covariance
 _VISIBLE = 1e-4
 
 

@@ -9,15 +9,23 @@ Pixels = npt.NDArray[Any]
 Array = npt.NDArray[np.float64]
 
 
+def known_ends(
+    dtype: np.dtype[Any], black_level: float, data_range: float | None
+) -> list[tuple[float, float]] | None:
+    """The darkest and the brightest value if they are given, or follow from the type; otherwise None."""
+    if data_range is not None:
+        return [(black_level, black_level + data_range)]
+    return [(0.0, 255.0)] if dtype == np.uint8 else None
+
+
 def typical_ends(channel: Pixels) -> tuple[float, float]:
     """The darkest and the brightest value of a channel, the default of `data_range` of `denoise`.
 
     0 and 255 for uint8. Otherwise they are measured on means over small blocks, since noise and hot pixels widen the
     range of single pixels.
     """
-    if channel.dtype == np.uint8:
-        return 0.0, 255.0
-    return ends_of(block_means(channel, block_shape(channel.shape)))
+    known = known_ends(channel.dtype, 0.0, None)
+    return known[0] if known else ends_of(block_means(channel, block_shape(channel.shape)))
 
 
 def block_shape(shape: tuple[int, ...]) -> tuple[int, int]:
