@@ -433,7 +433,7 @@ def test_frames_without_valid_pixels_are_kept(tmp_path, capsys):
     stack[0] = stack[2] = np.nan
     np.save(tmp_path / "a.npy", stack)
     words = [tmp_path / "a.npy", "--stack-axis", "0", "--sigma", "9", "--overwrite"]
-    note = "2 of 4 frames had no valid pixels and were kept as they are"
+    note = "frames without valid pixels were left unchanged (2 of 4)"
     assert run(*words, "--report", tmp_path / "r.html") == 0
     said = capsys.readouterr().out
     assert "4 frames, frame 2 with Gaussian noise" in said

@@ -283,8 +283,8 @@ def clean_picture(
     layers = [Layer(results[id(layer)], layer.axes) for layer in picture.layers]
     notes = [*picture.notes]
     if any(missing):
-        kept = f"{sum(missing)} of {len(frames)} frames"
-        notes.append(f"{kept} had no valid pixels and were kept as they are")
+        kept = f"{sum(missing)} of {len(frames)}"
+        notes.append(f"frames without valid pixels were left unchanged ({kept})")
     return replace(picture, layers=layers, notes=notes), all_details
 
 
