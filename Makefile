@@ -4,7 +4,7 @@
 # make faults  kill a run, and fill the disk, at every operation on files
 # make docs    the documentation, in site/
 # make fuzz    hostile input for SECONDS=60 seconds
-# make lint    format, lint and types only; make format mends what can be mended
+# make lint    format, lint and types only; make format fixes what it can
 
 PYTHON ?= python3
 VENV := .venv

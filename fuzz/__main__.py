@@ -132,7 +132,7 @@ class Summary:
         return f"{self.verdicts.total()} cases in {seconds:.0f} s: {words}"
 
     def _print_raise_statements(self) -> None:
-        """How many errors of the package were seen, and where those are that were not."""
+        """How many raise statements were reached, and where the others are."""
         statements = raise_statements()
         unreached = [lines for lines in statements if not lines & self.raised]
         print(f"{len(statements) - len(unreached)} of {len(statements)} raise statements reached")

@@ -352,7 +352,7 @@ def _step(random: Random) -> Any:
     )
 
 
-def _by_mean(Y: Any, X: Any, variance: Any) -> Any:
+def _by_mean(Y: Any, X: Any, noise: Any) -> Any:
     weights = Y[..., 0, :] * 0 + 1
     return Y.mean(axis=-1, keepdims=True) + 0 * Y, weights
 

@@ -303,12 +303,12 @@ _DAMAGES: list[Callable[[Random, bytes], bytes]] = [
 
 def _with_checksums(data: bytes) -> bytes:
     """A PNG file with the right checksums, as far as its chunks can be followed."""
-    at, mended = 8, data[:8]
+    at, repaired = 8, data[:8]
     while at + 12 <= len(data):
         (length,) = struct.unpack(">I", data[at : at + 4])
         body = data[at + 4 : at + 8 + length]
         if len(body) < 4 + length:
             break
-        mended += data[at : at + 4] + body + struct.pack(">I", zlib.crc32(body))
+        repaired += data[at : at + 4] + body + struct.pack(">I", zlib.crc32(body))
         at += 12 + length
-    return mended + data[at:]
+    return repaired + data[at:]

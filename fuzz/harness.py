@@ -67,11 +67,11 @@ class Outcome:
     memory: int = 0
     """The most that it took, in bytes."""
     raised: set[Place] = field(default_factory=set)
-    """Where the package raised errors, also those that were caught."""
+    """Where the package raised errors, including caught ones."""
 
     @property
     def is_bad(self) -> bool:
-        """Whether something has to be mended."""
+        """Whether it needs fixing."""
         return self.verdict in (UGLY, BROKEN)
 
 

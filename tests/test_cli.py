@@ -54,6 +54,36 @@ def test_the_demo_takes_an_image_of_any_mode(tmp_path, capsys, mode):
     assert clean.shape == ((40, 60, 3) if mode in ("RGB", "P") else (40, 60))
 
 
+def test_the_demo_replaces_only_its_default_output(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Image.fromarray(np.full((24, 24), 90, np.uint8)).save("noisy.png")
+    for name in ("d.png", "demo.png"):
+        (tmp_path / name).write_text("precious")
+    words = ["demo", "noisy.png", "--sigma", "5", "--method", "fast"]
+    for name in ("d.png", "demo.png"):
+        assert main([*words, "--output", name]) == 1
+        expected = f"nlridge: output is {name}, which exists; expected a new name\n"
+        assert capsys.readouterr().err == expected
+        assert (tmp_path / name).read_text() == "precious"
+    assert main(words) == 0
+    with Image.open("demo.png") as image:
+        assert image.width == 2 * 24 + 8
+
+
+@pytest.mark.parametrize("output", ["noisy.png", "d.png", "d.gif"])
+def test_the_demo_checks_its_output_before_any_work(tmp_path, monkeypatch, output):
+    from nlridge.cli import demo
+
+    def fail(*_, **__):
+        raise AssertionError("the image was denoised")
+
+    monkeypatch.chdir(tmp_path)
+    Image.fromarray(np.full((24, 24), 90, np.uint8)).save("noisy.png")
+    (tmp_path / "d.png").write_text("precious")
+    monkeypatch.setattr(demo, "denoise", fail)
+    assert main(["demo", "noisy.png", "--sigma", "5", "--output", output]) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -147,9 +177,11 @@ def test_the_methods_command_measures_their_speed():
 
 
 def test_compilation_is_announced_once_and_then_kept(tmp_path):
-    command = ["-m", "nlridge", "demo", "--method", "fast", "--output", str(tmp_path / "x.png")]
+    command = ["-m", "nlridge", "demo", "--method", "fast", "--output"]
     cache = str(tmp_path / "cache")
-    first, second = run(command, NUMBA_CACHE_DIR=cache), run(command, NUMBA_CACHE_DIR=cache)
+    first, second = (
+        run([*command, str(tmp_path / name)], NUMBA_CACHE_DIR=cache) for name in ("x.png", "y.png")
+    )
     assert first.returncode == second.returncode == 0
     assert first.stderr == "compiling for this CPU, once ...\n"
     assert second.stderr == ""
@@ -253,8 +285,8 @@ def test_compare_in_a_fresh_process(noisy, name):
 
 
 def test_demo_in_a_fresh_process(noisy, tmp_path):
-    for words in ([], [noisy / "a.fits", "--sigma", "15"]):
-        done = nlridge("demo", *words, "--method", "fast", "--output", tmp_path / "demo.png")
+    for k, words in enumerate(([], [noisy / "a.fits", "--sigma", "15"])):
+        done = nlridge("demo", *words, "--method", "fast", "--output", tmp_path / f"{k}.png")
         assert done.returncode == 0
         assert "side by side: " in done.stdout
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -168,13 +169,15 @@ def test_a_noiseless_image_may_be_called_gaussian(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
-def test_a_terminal_shows_one_bar_with_the_time_left(tmp_path):
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_terminal_shows_one_bar_with_the_time_left(tmp_path, number):
+    """Files are counted in whole numbers, and only if there are several."""
     import fcntl
     import pty
     import struct
     import termios
 
-    for k in range(2):
+    for k in range(number):
         save(tmp_path / f"{k}.tif", size=300)
     terminal, inner = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
@@ -192,8 +195,14 @@ def test_a_terminal_shows_one_bar_with_the_time_left(tmp_path):
             seen += part
     os.close(terminal)
     assert process.returncode == 0
-    assert "/2 files [00:0" in seen.decode()
-    assert " left]" in seen.decode()
+    bars = re.findall(r"denoising: +(\d+)% \|.*?\|(.*?) \[00:\d\d, \S+ left\]", seen.decode())
+    assert len(bars) == seen.decode().count("denoising") >= 2
+    assert any(0 < int(percentage) < 100 for percentage, _ in bars)
+    counts = {count for _, count in bars}
+    if number == 1:
+        assert counts == {""}
+    else:
+        assert {" 0/2 files"} <= counts <= {f" {k}/2 files" for k in range(3)}
 
 
 @pytest.mark.parametrize(
@@ -213,8 +222,25 @@ def test_a_terminal_shows_one_bar_with_the_time_left(tmp_path):
         (["a.png", "--sigma", "1,2"], "sigma has 2 numbers; expected one"),
         (
             ["a.png", "--channel-axis", "7"],
-            "channel-axis is 7; expected one of 3 axes that is not used yet",
+            "--channel-axis is 7; expected a number from -3 to 2",
         ),
+        (
+            ["a.png", "--channel-axis", "0", "--stack-axis", "-4"],
+            "--stack-axis and --channel-axis are both 0; expected different axes",
+        ),
+        (
+            ["a.zarr", "--scheduler", "tcp://localhost:1", "--workers", "2"],
+            "nlridge: --workers is 2; expected none with --scheduler\n",
+        ),
+        (
+            ["a.zarr", "--recursive"],
+            "nlridge: --recursive is given; expected no --recursive for processing in tiles\n",
+        ),
+        (["a.npy", "b.npy", "--tile", "64"], "input has 2 names; expected one for processing"),
+        (["a.png", "b.png", "--sigma", "-1"], "nlridge: sigma is -1.0; expected a positive"),
+        (["a.png", "b.png", "--strength", "500"], "nlridge: strength is 500.0; expected a number"),
+        (["a.png", "b.png", "--workers", "0"], "nlridge: workers is 0; expected at least 1"),
+        (["missing.zarr", "--sigma", "0"], "nlridge: sigma is 0.0; expected a positive number"),
     ],
 )
 def test_one_sentence_for_each_mistake(tmp_path, monkeypatch, capsys, words, sentence):
@@ -351,14 +377,78 @@ def test_axes_are_named_by_letters():
     assert axes_of(None, None) is None
     assert axes_of(-1, None) == "YXC"
     assert axes_of(1, 0) == "TCYX"
-    with pytest.raises(
-        ValueError, match="channel-axis is 3; expected one of 3 axes that is not used yet"
-    ):
+    with pytest.raises(ValueError, match=r"^--channel-axis is 3; expected a number from -3 to 2$"):
         axes_of(3, None)
     with pytest.raises(
-        ValueError, match="stack-axis is 0; expected one of 4 axes that is not used yet"
+        ValueError,
+        match=r"^--stack-axis and --channel-axis are both 0; expected different axes$",
     ):
         axes_of(0, 0)
+
+
+IGNORED = "the given axes were ignored, as the file names its own"
+
+
+def test_axes_that_are_ignored_are_noted(tmp_path, capsys):
+    stack = np.random.default_rng(0).normal(100, 9, (2, 70, 64)).astype(np.float32)
+    file = str(tmp_path / "a.tif")
+    tifffile.imwrite(file, stack, imagej=True, metadata={"axes": "ZYX"})
+    named = [file, "--channel-axis", "0"]
+    for words in ([], ["--tile", "64"]):
+        assert run(*named, *words, "--overwrite") == 0
+        assert f" s; {IGNORED}\n" in capsys.readouterr().out
+        assert run(*named, *words, "--overwrite", "--json") == 0
+        assert json.loads(capsys.readouterr().out)["notes"] == [IGNORED]
+    assert run(file, "--tile", "64", "--overwrite", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["notes"] == []
+    for words in (["noise", *named], ["compare", file, *named]):
+        assert main(words) == 0
+        said = capsys.readouterr()
+        notes = 2 if words[0] == "compare" else 1
+        assert said.err == f"nlridge: note: {file}: {IGNORED}\n" * notes
+        assert IGNORED not in said.out
+
+
+def test_axes_that_a_pyramid_ignores_are_noted(tmp_path, capsys):
+    zarr = pytest.importorskip("zarr")
+    axes = [{"name": name} for name in "zyx"]
+    scales = [{"axes": axes, "datasets": [{"path": "0"}], "version": "0.4"}]
+    file = str(tmp_path / "a.zarr")
+    group = zarr.create_group(file, zarr_format=2, attributes={"multiscales": scales})
+    noisy = np.random.default_rng(0).normal(100, 9, (2, 70, 64)).astype(np.float32)
+    group.create_array("0", data=noisy, chunks=(1, 64, 64))
+    assert run(file, "--channel-axis", "0") == 0
+    assert f" s; {IGNORED}\n" in capsys.readouterr().out
+    for words in (["noise", file], ["compare", file, file]):
+        assert main([*words, "--channel-axis", "0"]) == 0
+        assert f"nlridge: note: {file}: {IGNORED}\n" in capsys.readouterr().err
+        assert main(words) == 0
+        assert capsys.readouterr().err == ""
+
+
+def test_frames_without_valid_pixels_are_kept(tmp_path, capsys):
+    from nlridge import denoise
+
+    stack = np.random.default_rng(0).normal(100, 9, (4, 32, 32)).astype(np.float32)
+    stack[0] = stack[2] = np.nan
+    np.save(tmp_path / "a.npy", stack)
+    words = [tmp_path / "a.npy", "--stack-axis", "0", "--sigma", "9", "--overwrite"]
+    note = "frames without valid pixels were left unchanged (2 of 4)"
+    assert run(*words, "--report", tmp_path / "r.html") == 0
+    said = capsys.readouterr().out
+    assert "4 frames, frame 2 with Gaussian noise" in said
+    assert f" s; {note}\n" in said
+    expected = denoise(stack, 9, method="fast", stack_axis=0)
+    np.testing.assert_array_equal(np.load(tmp_path / "a_denoised.npy"), expected)
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert "(given) in frame 2" in page
+    assert run(*words, "--json") == 0
+    line = json.loads(capsys.readouterr().out)
+    assert [noise and noise["sigma"] for noise in line["noise"]] == [None, 9, None, 9]
+    assert line["notes"] == [note]
+    np.save(tmp_path / "a.npy", np.full_like(stack, np.nan))
+    assert run(*words) == 1
+    assert "image has no valid pixels; expected at least one" in capsys.readouterr().err
 
 
 # When something goes wrong.

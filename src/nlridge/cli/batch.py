@@ -3,7 +3,7 @@
 import glob
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -39,11 +39,16 @@ class DenoisedFile:
 
     before: Picture
     after: Picture
-    frames: list[Denoised]
-    """The details of each frame; only the first one has its images."""
+    frames: list[Denoised | None]
+    """The details of each frame, or None for a frame without valid pixels; only the first details have images."""
     notes: list[str]
     """What could not be preserved."""
     seconds: float
+
+    @property
+    def first(self) -> tuple[int, Denoised]:
+        """The index and the details of the first frame that was denoised."""
+        return next((k, details) for k, details in enumerate(self.frames) if details is not None)
 
 
 def sources(inputs: Sequence[str], recursive: bool, output: str | None = None) -> list[Source]:
@@ -194,18 +199,29 @@ def axes_of(channel_axis: int | None, stack_axis: int | None) -> str | None:
     dimensions = 2 + (channel_axis is not None) + (stack_axis is not None)
     letters = [""] * dimensions
     for name, axis, letter in (
-        ("channel-axis", channel_axis, "C"),
-        ("stack-axis", stack_axis, "T"),
+        ("--channel-axis", channel_axis, "C"),
+        ("--stack-axis", stack_axis, "T"),
     ):
         if axis is None:
             continue
-        if not -dimensions <= axis < dimensions or letters[axis]:
+        if not -dimensions <= axis < dimensions:
             raise ValueError(
-                f"{name} is {axis}; expected one of {dimensions} axes that is not used yet"
+                f"{name} is {axis}; expected a number from {-dimensions} to {dimensions - 1}"
+            )
+        if letters[axis]:
+            raise ValueError(
+                f"--stack-axis and --channel-axis are both {axis % dimensions}; expected different axes"
             )
         letters[axis] = letter
     rest = iter("YX")
     return "".join(letter or next(rest) for letter in letters)
+
+
+def notes_on_axes(given: str | None, used: Iterable[str]) -> list[str]:
+    """Return a note if the given axes differ from those of the file, which take precedence."""
+    if given is None or all(axes == given for axes in used):
+        return []
+    return ["the given axes were ignored, as the file names its own"]
 
 
 def clean_file(
@@ -224,22 +240,32 @@ def clean_file(
     before = read(source, axes)
     after, frames = clean_picture(before, noise, progress, **options)
     target.parent.mkdir(parents=True, exist_ok=True)
-    notes = [*before.notes, *write(target, after)]
+    notes = [*after.notes, *write(target, after)]
     return DenoisedFile(before, after, frames, notes, time.perf_counter() - start)
 
 
 def clean_picture(
     picture: Picture, noise: str, progress: Callable[[float], None], **options: Any
-) -> tuple[Picture, list[Denoised]]:
-    """Denoise all frames of a picture; returns the new picture and the details of each frame."""
+) -> tuple[Picture, list[Denoised | None]]:
+    """Denoise all frames of a picture; returns the new picture and the details of each frame.
+
+    Frames of a stack that have no valid pixels are kept as they are, and have no details.
+    """
     frames = [(layer, index) for layer in picture.layers for index in layer.frames()]
     results = {id(layer): np.empty_like(layer.pixels) for layer in picture.layers}
-    all_details: list[Denoised] = []
+    all_details: list[Denoised | None] = []
+    missing = [_is_missing(layer.pixels[index]) for layer, index in frames]
+    if all(missing):
+        raise ValueError("image has no valid pixels; expected at least one")
     for k, (layer, index) in enumerate(frames):
 
         def frame_progress(done: int, total: int, k: int = k) -> None:
             progress((k + done / total) / len(frames))
 
+        if missing[k]:
+            results[id(layer)][index] = layer.pixels[index]
+            all_details.append(None)
+            continue
         frame = with_exact_floats(layer.pixels[index])
         model = None
         if noise != "auto" and options.get("sigma") is None:
@@ -250,12 +276,21 @@ def clean_picture(
             frame, noise=model, channel_axis=layer.channel_axis, progress=frame_progress, **options
         )
         results[id(layer)][index] = to_dtype(details.image, layer.pixels.dtype)
-        if all_details:  # only the images of the first frame are used later
+        if any(all_details):  # only the images of the first frame are used later
             empty = np.empty(0, np.float32)
             details = replace(details, image=empty, pilot=empty, residual=empty)
         all_details.append(details)
     layers = [Layer(results[id(layer)], layer.axes) for layer in picture.layers]
-    return replace(picture, layers=layers), all_details
+    notes = [*picture.notes]
+    if any(missing):
+        kept = f"{sum(missing)} of {len(frames)}"
+        notes.append(f"frames without valid pixels were left unchanged ({kept})")
+    return replace(picture, layers=layers, notes=notes), all_details
+
+
+def _is_missing(frame: npt.NDArray[Any]) -> bool:
+    """Return whether a frame has no valid pixels."""
+    return frame.dtype.kind == "f" and bool(np.isnan(frame).all())
 
 
 def with_exact_floats(pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:

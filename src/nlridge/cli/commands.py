@@ -16,6 +16,8 @@ import numpy as np
 from tqdm import tqdm
 
 from ..algorithm.recipes import method_names
+from ..algorithm.tuning import Tuning
+from ..api.arguments import checked_workers
 from ..api.denoising import denoise as denoise_image
 from ..checks import checked_positive
 from ..files import Picture, read
@@ -23,6 +25,7 @@ from ..files.atomic import expect_new
 from ..files.orientation import upright
 from ..kernels.compile import announcing
 from ..noise import Noise
+from ..planning.options import checked_options
 from .batch import (
     DenoisedFile,
     axes_of,
@@ -30,11 +33,12 @@ from .batch import (
     expect_no_collisions,
     is_zarr_name,
     noise_in,
+    notes_on_axes,
     sources,
     targets,
 )
 from .metrics import difference
-from .printing import printable, report_error
+from .printing import printable, report_error, report_note
 from .tiled import DiskPlanes, clean_tiled, is_tiled, noise_in_sample, target_of
 
 _FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError)  # reported in one sentence
@@ -58,6 +62,9 @@ def run(options: Namespace) -> int:
 
 def denoise(options: Namespace) -> int:
     """Denoise files; a file that fails does not stop the others."""
+    # Wrong options are reported once, before any file is read.
+    checked_options(options.sigma, None, options.method, None, Tuning(options.strength))
+    checked_workers(options.workers)
     if is_tiled(options.input, options.tile, options.scheduler):
         return _denoise_tiled(options)
     given = sources(options.input, options.recursive, options.output)
@@ -112,13 +119,17 @@ def _denoise_tiled(options: Namespace) -> int:
     """Denoise one file in tiles."""
     if len(options.input) > 1:
         raise ValueError(
-            f"input is {len(options.input)} names; expected one for processing in tiles"
+            f"input has {len(options.input)} names; expected one for processing in tiles"
         )
     for name in ("report", "format"):
         if getattr(options, name):
             raise ValueError(
                 f"{name} is {getattr(options, name)}; expected no {name} for processing in tiles"
             )
+    if options.recursive:
+        raise ValueError("--recursive is given; expected no --recursive for processing in tiles")
+    if options.scheduler is not None and options.workers is not None:
+        raise ValueError(f"--workers is {options.workers}; expected none with --scheduler")
     source = Path(options.input[0])
     target = target_of(source, options.output)
     line = {"input": str(source), "output": str(target)}
@@ -127,7 +138,7 @@ def _denoise_tiled(options: Namespace) -> int:
         return 0
     start = time.perf_counter()
     try:
-        noise = clean_tiled(
+        noise, notes = clean_tiled(
             source,
             target,
             overwrite=options.overwrite,
@@ -147,11 +158,11 @@ def _denoise_tiled(options: Namespace) -> int:
         report_error(sentence)
         return 1
     seconds = time.perf_counter() - start
-    details = {"noise": _as_json(noise), "seconds": round(seconds, 3), "method": options.method}
+    details = {"noise": _as_json(noise), "seconds": round(seconds, 3), "notes": notes}
     _print_line(
         options,
-        {"status": "done", **line, **details},
-        f"{source} -> {target}: {noise}, {seconds:.2f} s",
+        {"status": "done", **line, **details, "method": options.method},
+        f"{source} -> {target}: {noise}, {seconds:.2f} s{_joined(notes)}",
     )
     return 0
 
@@ -197,7 +208,10 @@ def noise(options: Namespace) -> int:
     failed = False
     for source in sources(options.input, options.recursive):
         try:
-            for model, frame, frames in _noise_in(source.path, axes):
+            models, notes = _noise_in(source.path, axes)
+            for note in notes:
+                report_note(f"{source.path}: {note}")
+            for model, frame, frames in models:
                 if options.json:
                     line = {"input": str(source.path), "frame": frame, "frames": frames}
                     print(json.dumps({**line, "noise": _as_json(model)}), flush=True)
@@ -215,8 +229,13 @@ def noise(options: Namespace) -> int:
     return 1 if failed else 0
 
 
-def _noise_in(path: Path, axes: str | None) -> Iterable[tuple[Noise, int, int]]:
-    return [noise_in_sample(path, axes)] if is_zarr_name(path) else noise_in(read(path, axes))
+def _noise_in(path: Path, axes: str | None) -> tuple[Iterable[tuple[Noise, int, int]], list[str]]:
+    """Return the noise in a file (see `noise_in`), and notes."""
+    if is_zarr_name(path):
+        model, frame, frames, notes = noise_in_sample(path, axes)
+        return [(model, frame, frames)], notes
+    picture = read(path, axes)
+    return noise_in(picture), notes_on_axes(axes, (layer.axes for layer in picture.layers))
 
 
 def compare(options: Namespace) -> int:
@@ -227,9 +246,17 @@ def compare(options: Namespace) -> int:
     planes: list[Any] = []
     for name in names:
         try:
-            planes.append(DiskPlanes(name, axes) if on_disk else _planes(upright(read(name, axes))))
+            if on_disk:
+                planes.append(DiskPlanes(name, axes))
+                notes = planes[-1].notes
+            else:
+                picture = read(name, axes)
+                planes.append(_planes(upright(picture)))
+                notes = notes_on_axes(axes, (layer.axes for layer in picture.layers))
         except (ValueError, OSError) as error:
             raise ValueError(_sentence(name, error)) from None
+        for note in notes:
+            report_note(f"{name}: {note}")
     a, b = planes
     if a.shape != b.shape:
         raise ValueError(f"images have shapes {a.shape} and {b.shape}; expected the same shape")
@@ -280,19 +307,26 @@ def demo(options: Namespace) -> int:
 class _Bar:
     """One progress bar for all files."""
 
-    def __init__(self, bar: Any) -> None:
+    def __init__(self, bar: Any, total: int) -> None:
         self.bar = bar
+        self.total = total
 
     def to(self, files: int, share: float = 0.0) -> None:
+        """Show that a number of files are done, and a share of the next one."""
+        self.bar.bar_format = _bar_format(files, self.total)
         self.bar.update(max(files + share - self.bar.n, 0))
 
 
 @contextmanager
 def _bar(files: int, quiet: bool) -> Iterator[_Bar]:
-    shape = "{desc}: {percentage:3.0f}% |{bar}| {n:.1f}/{total} files [{elapsed}, {remaining} left]"
     hidden = quiet or not sys.stderr.isatty()
-    with tqdm(total=files, desc="denoising", leave=False, disable=hidden, bar_format=shape) as bar:
-        yield _Bar(bar)
+    with tqdm(total=files, leave=False, disable=hidden, bar_format=_bar_format(0, files)) as bar:
+        yield _Bar(bar, files)
+
+
+def _bar_format(files: int, total: int) -> str:
+    count = f" {files}/{total} files" if total > 1 else ""
+    return f"denoising: {{percentage:3.0f}}% |{{bar}}|{count} [{{elapsed}}, {{remaining}} left]"
 
 
 @contextmanager
@@ -314,15 +348,20 @@ def _print_line(options: Namespace, line: dict[str, Any], sentence: str) -> None
 
 
 def _summary(result: DenoisedFile) -> str:
-    noise = str(result.frames[0].noise)
+    k, details = result.first
+    noise = str(details.noise)
     if len(result.frames) > 1:
-        noise = f"{len(result.frames)} frames, the first with {noise}"
-    notes = "".join(f"; {note}" for note in result.notes)
-    return f"{noise}, {result.seconds:.2f} s{notes}"
+        which = f"frame {k + 1}" if k else "the first"
+        noise = f"{len(result.frames)} frames, {which} with {noise}"
+    return f"{noise}, {result.seconds:.2f} s{_joined(result.notes)}"
+
+
+def _joined(notes: Iterable[str]) -> str:
+    return "".join(f"; {note}" for note in notes)
 
 
 def _details(result: DenoisedFile) -> dict[str, Any]:
-    noises = [_as_json(frame.noise) for frame in result.frames]
+    noises = [frame and _as_json(frame.noise) for frame in result.frames]
     return {
         "noise": noises[0] if len(noises) == 1 else noises,
         "seconds": round(result.seconds, 3),

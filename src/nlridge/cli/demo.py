@@ -9,22 +9,30 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from .. import files
 from ..api.denoising import denoise, denoise_with_details
 from ..checks import not_installed
-from ..files import Layer, read, write
+from ..files import Layer, Picture, format_of, read, write
+from ..files.atomic import expect_new
 from ..files.orientation import upright
 from .printing import printable
 
-Picture = npt.NDArray[Any]
+Pixels = npt.NDArray[Any]
+
+_DEFAULT_OUTPUT = "demo.png"
 
 
-def demonstrate(path: str | None, sigma: float | None, method: str, output: str) -> str:
+def demonstrate(path: str | None, sigma: float | None, method: str, output: str | None) -> str:
     """Denoise an image, save it side by side with the noisy one, and return a summary.
 
     Without a path, noise is added to a sample photograph, whose clean version is known.  Without sigma, the noise of
-    the image at `path` is estimated.
+    the image at `path` is estimated.  Only the default output may exist; it is replaced.
     """
+    may_replace = output is None
+    output = _DEFAULT_OUTPUT if output is None else output
+    if path is not None and Path(output).resolve() == Path(path).resolve():
+        raise ValueError(f"output is {output}, which is the input; expected another name")
+    expect_new("output", output, overwrite=may_replace)
+    format_of(Path(output).suffix)
     if path is None:
         name, truth = "scikit-image's photograph of a cameraman", _sample()
         sigma = 25.0 if sigma is None else sigma
@@ -54,28 +62,26 @@ def demonstrate(path: str | None, sigma: float | None, method: str, output: str)
         report.append(f"PSNR: {before:.2f} dB noisy, {after:.2f} dB denoised")
     eight_bits = truth is not None or noisy.dtype == np.uint8
     low, high = (0, 255) if eight_bits else (float(np.nanmin(clean)), float(np.nanmax(clean)))
-    if path is not None and Path(output).resolve() == Path(path).resolve():
-        raise ValueError(f"output is {output}, which is the input; expected another name")
     pair = np.asarray(_side_by_side([noisy, clean], labels, low, high))
     write(
         Path(output),
-        files.Picture("png", [Layer(pair, "YX" if pair.ndim == 2 else "YXC")], origin=[]),
+        Picture("png", [Layer(pair, "YX" if pair.ndim == 2 else "YXC")], origin=[]),
     )
     report.append(f"side by side: {printable(output)}")
     return "\n".join(report)
 
 
-def _sample() -> Picture:
+def _sample() -> Pixels:
     try:
         from skimage import data
     except ImportError:
         advice = not_installed("the sample photograph needs", "scikit-image")
         raise ImportError(f"{advice}, or pass an image of your own") from None
-    camera: Picture = data.camera()
+    camera: Pixels = data.camera()
     return camera
 
 
-def _read(path: str) -> Picture:
+def _read(path: str) -> Pixels:
     """Read the first frame of a file, with channels last if it is in colour."""
     try:
         layer = upright(read(Path(path))).layers[0]
@@ -85,13 +91,13 @@ def _read(path: str) -> Picture:
     return frame if layer.channel_axis is None else np.moveaxis(frame, layer.channel_axis, -1)
 
 
-def _psnr(estimate: Picture, truth: Picture) -> float:
+def _psnr(estimate: Pixels, truth: Pixels) -> float:
     error = np.clip(estimate, 0, 255) - truth.astype(np.float64)
     return float(10 * np.log10(255**2 / np.mean(error**2)))
 
 
 def _side_by_side(
-    pictures: list[Picture], labels: list[str], low: float, high: float
+    pictures: list[Pixels], labels: list[str], low: float, high: float
 ) -> Image.Image:
     """Draw pictures side by side under their labels; `low` is black and `high` is white in all of them."""
     height, width = pictures[0].shape[:2]

@@ -283,9 +283,8 @@ def _add_demo(commands: "argparse._SubParsersAction[_Parser]") -> None:
     _add_method(parser)
     parser.add_argument(
         "--output",
-        default="demo.png",
         metavar="FILE",
-        help="file for the side-by-side image (default: %(default)s)",
+        help="new file for the side-by-side image (default: demo.png, which is replaced if it exists)",
     )
 
 

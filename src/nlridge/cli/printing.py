@@ -15,6 +15,11 @@ def report_error(sentence: str) -> None:
     print(f"nlridge: {printable(sentence)}", file=sys.stderr, flush=True)
 
 
+def report_note(sentence: str) -> None:
+    """Print a note in one line, apart from the results."""
+    print(f"nlridge: note: {printable(sentence)}", file=sys.stderr, flush=True)
+
+
 def escape_unencodable() -> None:
     """Escape characters that the encoding of the terminal lacks, instead of raising an error."""
     for stream in (sys.stdout, sys.stderr):

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from .. import __version__
+from ..api.denoising import Denoised
 from ..api.quality import Quality, quality_of
 from ..files import Layer, Picture
 from ..files.atomic import replacing
@@ -36,9 +37,8 @@ _SIDE = 1024  # largest side of the part of an image that is shown; less for col
 _LEAST_SIDE = 256
 _FRAMES, _CHANNELS = 8, 6  # at most, to choose from
 _LARGEST_ERROR = 5.0  # dB; an estimate with a larger standard error is not shown
-_COARSE = (
-    16  # step between shades in the image of the removed noise: half of its standard deviation
-)
+# Step between shades in the image of the removed noise: half of its standard deviation.
+_COARSE = 16
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,12 @@ def entry(source: Path, target: Path, result: DenoisedFile, options: Namespace) 
     layer = result.before.layers[0]
     frames = list(layer.frames())
     noise_given = options.sigma is not None
+    first, details = result.first
+    if first >= len(frames):
+        raise ValueError("its first image has no valid pixels; expected at least one to show")
     quality = quality_of(
-        with_exact_floats(layer.pixels[frames[0]]),
-        result.frames[0],
+        with_exact_floats(layer.pixels[frames[first]]),
+        details,
         noise_given=noise_given,
         channel_axis=layer.channel_axis,
         strength=options.strength,
@@ -84,7 +87,7 @@ def entry(source: Path, target: Path, result: DenoisedFile, options: Namespace) 
     planes = len(chosen) * (3 if in_colour else len(channels))
     side = max(_LEAST_SIDE, min(_SIDE, int(_SIDE * math.sqrt(2 / planes))))
     crops = [_crops(result, frames[k], side) for k in chosen]
-    noises = [result.frames[k].noise for k in chosen]
+    noises = [_noise_of(result.frames[k]) for k in chosen]
     shown_height, shown_width = crops[0][0].shape[:2]
     height, width = (layer.pixels.shape[layer.axes.index(axis)] for axis in "YX")
     if result.before.turn >= 5:
@@ -94,7 +97,7 @@ def entry(source: Path, target: Path, result: DenoisedFile, options: Namespace) 
         part = f"; the central {shown_width} × {shown_height} are shown"
     several = f" for {len(result.frames)} frames" if len(result.frames) > 1 else ""
     facts = {
-        "noise": f"{noises[0]} ({'given' if noise_given else 'estimated'})",
+        "noise": f"{details.noise} ({'given' if noise_given else 'estimated'})",
         "method": f"{options.method}, strength {options.strength:g}",
         "estimated gain": _gain(quality, noise_given),
         "time": f"{result.seconds:.2f} s{several}",
@@ -103,8 +106,9 @@ def entry(source: Path, target: Path, result: DenoisedFile, options: Namespace) 
         "command": _command(source, target, options),
     }
     if several:
-        facts["noise"] += " in the first frame"
-        facts["estimated gain"] += " in the first frame"
+        where = f" in frame {first + 1}" if first else " in the first frame"
+        facts["noise"] += where
+        facts["estimated gain"] += where
     if result.notes:
         facts["notes"] = "; ".join(result.notes)
     views = [_views(crops, noises, k, layer.pixels.dtype) for k, _ in channels]
@@ -236,6 +240,10 @@ def _fact(key: str, value: str) -> str:
     return f"<code>{text}</code>" if key == "command" else text
 
 
+def _noise_of(frame: Denoised | None) -> str:
+    return "no valid pixels" if frame is None else str(frame.noise)
+
+
 def _gain(quality: Quality, noise_given: bool) -> str:
     if quality.standard_error > _LARGEST_ERROR:
         return "unknown: too little noise is left to estimate it"
@@ -316,7 +324,7 @@ def _crops(result: DenoisedFile, index: Any, side: int) -> tuple[Pixels, Pixels,
 
 def _views(
     crops: list[tuple[Pixels, Pixels, Pixels]],
-    noises: Iterable[Any],
+    noises: Iterable[str],
     channel: int | None,
     dtype: np.dtype[Any],
 ) -> list[View]:
@@ -339,7 +347,7 @@ def _views(
                 _data_url(after, low, high),
                 _data_url(removed, -4 * level, 4 * level, _COARSE),
             ),
-            captions=(str(noise) if len(crops) > 1 else "", scale),
+            captions=(noise if len(crops) > 1 else "", scale),
         )
         for (before, after, removed), noise in zip(crops, noises, strict=True)
     ]

@@ -21,7 +21,7 @@ from ..noise.estimation import noise_of
 from ..planning.layout import Layout, layout_of
 from ..planning.options import checked_options
 from ..progress import Progress
-from .batch import INSTEAD_OF_EXISTING, MARK, is_zarr_name
+from .batch import INSTEAD_OF_EXISTING, MARK, is_zarr_name, notes_on_axes
 
 
 def is_tiled(inputs: list[str], tile: int | None, scheduler: str | None) -> bool:
@@ -44,8 +44,8 @@ def clean_tiled(
     tile: int | None,
     scheduler: str | None,
     progress: Progress,
-) -> Noise:
-    """Denoise a file into a new one of the same data type; returns the noise of the first frame."""
+) -> tuple[Noise, list[str]]:
+    """Denoise a file into a new one of the same data type; returns the noise of the first frame, and notes."""
     ends = {source.resolve(), target.resolve()}
     if len(ends) == 1 or any(end in other.parents for end in ends for other in ends):
         raise ValueError(
@@ -54,7 +54,7 @@ def clean_tiled(
     path = checked_out(
         "output", target, scheduler, overwrite=overwrite, alternatives=INSTEAD_OF_EXISTING
     )
-    opened, letters = _open(source, axes)
+    opened, letters, notes = _open(source, axes)
     array = opened.array
     layout = _layout(array, letters)
     options = checked_options(sigma, None, method, None, Tuning(strength), noise)
@@ -64,27 +64,28 @@ def clean_tiled(
     if opened.group is not None and path.suffix.lower() != ".zarr":
         raise ValueError(f"output is {target}; expected a name that ends in .zarr, like the input")
     with executor_for(scheduler, checked_workers(workers), array) as executor:
-        return run(array, layout, options, path, spec, executor, progress, to_dtype)
+        model = run(array, layout, options, path, spec, executor, progress, to_dtype)
+    return model, notes
 
 
-def noise_in_sample(source: Path, axes: str | None) -> tuple[Noise, int, int]:
+def noise_in_sample(source: Path, axes: str | None) -> tuple[Noise, int, int, list[str]]:
     """Estimate the noise of the middle frame from a sample of its pixels.
 
-    Returns the noise, the number of the frame (from 1), and the number of frames.
+    Returns the noise, the number of the frame (from 1), the number of frames, and notes.
     """
-    opened, letters = _open(source, axes)
+    opened, letters, notes = _open(source, axes)
     _layout(opened.array, letters)
     frames = frames_of(opened.array, letters)
     middle = len(frames) // 2
     pixels, missing = sample_of(frames[middle])
-    return noise_of(expect_finite(pixels), missing), middle + 1, len(frames)
+    return noise_of(expect_finite(pixels), missing), middle + 1, len(frames), notes
 
 
 class DiskPlanes:
     """All planes of an array on disk, as (planes, height, width); rows are read when they are indexed."""
 
     def __init__(self, source: Path, axes: str | None) -> None:
-        opened, letters = _open(source, axes)
+        opened, letters, self.notes = _open(source, axes)
         _layout(opened.array, letters)
         self.frames = frames_of(opened.array, letters)
         channels, *size = self.frames[0].shape
@@ -103,15 +104,17 @@ class DiskPlanes:
         return pixels
 
 
-def _open(source: Path, axes: str | None) -> tuple[OpenedArray, str]:
-    """Open an array on disk; returns it with one letter for each axis."""
+def _open(source: Path, axes: str | None) -> tuple[OpenedArray, str, list[str]]:
+    """Open an array on disk; returns it with one letter for each axis, and notes."""
+    given = axes
     if source.suffix.lower() in (".tif", ".tiff") and source.is_file():
         axes = axes_of_plain(source, axes)
     opened = open_array(source.absolute())
     for array in [opened.array, *(opened.group[name] for name in opened.levels[1:])]:
         expect_plausible(array)
     letters = axes if axes and opened.group is None else opened.axes
-    return opened, named_axes(opened.array.shape, letters)
+    used = named_axes(opened.array.shape, letters)
+    return opened, used, notes_on_axes(given, [used])
 
 
 def target_of(source: Path, output: str | None) -> Path:
