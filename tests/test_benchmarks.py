@@ -1,5 +1,7 @@
 """The benchmarks: nothing is measured twice, and tables say what is missing."""
 
+import contextlib
+import re
 import sys
 from argparse import Namespace
 
@@ -85,3 +87,14 @@ def test_a_measurement_says_how_far_it_is(options, sets, monkeypatch, capsys):
     assert "2 methods on images:" in said.err
     assert "/8 [" in said.err
     assert said.out == ""
+
+
+@pytest.mark.usefixtures("one_torch_thread")
+def test_the_benchmark_of_tensors_runs(capsys):
+    from benchmarks import gpu
+
+    with contextlib.suppress(SystemExit):
+        gpu.main(["--size", "48", "--batch", "2", "--repeat", "1", "--device", "cpu"])
+    printed = capsys.readouterr().out
+    for name in nlridge.method_names():
+        assert re.search(rf"{name} +[\d.]+ images/s +.* MB +[\d.]+ dB", printed)

@@ -1,10 +1,9 @@
 """What `denoise` takes and returns: dtypes, ranges, and one sentence for each bad argument."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from groups import Custom
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from skimage import data
@@ -518,87 +517,3 @@ def test_a_stack_is_never_taken_for_granted():
     for axis, error in ((3, ValueError), (-4, ValueError), (0.5, TypeError)):
         with pytest.raises(error, match=f"stack_axis is {axis}; expected a"):
             denoise(np.zeros((3, 20, 20)), 10, stack_axis=axis)
-
-
-# Formulas from outside the package.
-
-
-def custom_recipe(formula):
-    estimator = nlridge.Estimator(formula)
-    return nlridge.Recipe(Custom(estimator), Step(4, 4, window=9))
-
-
-@pytest.mark.parametrize(
-    ("formula", "message"),
-    [
-        (lambda Y, X, variance: Y, r"the formula returned an? (array|tensor); expected \(denoised, weights\)"),
-        (lambda Y, X, variance: None, r"the formula returned None; expected \(denoised, weights\)"),
-        (lambda Y, X, variance: (Y, Y, Y), r"the formula returned 3 values; expected \(denoised, weights\)"),
-        (lambda Y, X, variance: (Y, Y), r"the formula returned (array|tensor)s of shapes .*; expected \(\d+, 16, 4\) and \(\d+, 4\)"),
-        (lambda Y, X, variance: ("a", "b"), "the formula returned .*; expected (numbers|tensors for tensors)"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("kind", ["array", "tensor", "tensor that needs a gradient"])
-def test_what_a_formula_has_to_give(formula, message, kind):
-    image = NOISY
-    if kind != "array":
-        torch = pytest.importorskip("torch")
-        image = torch.tensor(NOISY, requires_grad=kind != "tensor")
-    with pytest.raises((TypeError, ValueError), match=message):
-        denoise(image, 10, method=custom_recipe(formula))
-
-
-@pytest.mark.parametrize("needs_gradient", [False, True])
-def test_a_formula_that_calls_numpy_with_a_tensor(needs_gradient):
-    torch = pytest.importorskip("torch")
-    from nlridge.torch import NLRidge
-
-    def formula(Y, X, variance):
-        return np.maximum(Y, 0), Y[..., 0, :] * 0 + 1
-
-    image = torch.tensor(NOISY[None, None], requires_grad=needs_gradient)
-    with pytest.raises(
-        TypeError, match="called a NumPy function with a tensor; expected operators"
-    ):
-        NLRidge(custom_recipe(formula))(image, 10.0)
-
-
-def test_the_least_noise_that_rounds_can_keep_is_none():
-    recipe = nlridge.recipe("nl-ridge", 10)
-    none, hardly = (
-        denoise(NOISY, 10, method=replace(recipe, rounds=nlridge.Rounds(2, keep=keep)))
-        for keep in (0.0, 1e-300)
-    )
-    np.testing.assert_array_equal(none, hardly)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
-def test_patches_that_a_formula_cannot_denoise_stay_as_they_are(value):
-    def formula(Y, X, variance):
-        return Y + value, Y[..., 0, :] * 0 + 1
-
-    np.testing.assert_allclose(denoise(NOISY, 10, method=custom_recipe(formula)), NOISY, rtol=1e-6)
-
-
-@pytest.mark.parametrize("junk", [np.nan, np.inf, 3e38])
-def test_matching_of_tensors_stays_within_the_image_whatever_the_numbers(junk):
-    torch = pytest.importorskip("torch")
-    from nlridge.algorithm.passes import Pass
-    from nlridge.engines.grid import Block
-    from nlridge.engines.torch import Strip, match
-    from nlridge.families import Ridge
-
-    image = torch.randn((1, 1, 20, 24), generator=torch.Generator().manual_seed(0))
-    image[torch.rand(image.shape, generator=torch.Generator().manual_seed(1)) < 0.3] = junk
-    strip = Strip(slice(0, 1), Block(np.arange(0, 17, 4), np.arange(0, 21, 4)), slice(0, 20))
-    step = Pass(Ridge(), False, Step(4, 16, window=9))
-    places = match(image, strip, step, 16)
-    assert 0 <= int(places.min()) <= int(places.max()) <= 16 * 24 + 20
-    assert int((places % 24).max()) <= 20
-
-
-def test_sigma_near_the_limit_of_a_tensor():
-    torch = pytest.importorskip("torch")
-    from nlridge.torch import NLRidge
-
-    assert bool(NLRidge()(torch.rand(1, 1, 16, 16), 3.3e38).isfinite().all())

@@ -71,3 +71,19 @@ def test_a_kernel_that_is_not_compiled_is_told_so():
         nlridge.denoise(
             np.zeros((20, 20)), 1, method=nlridge.Recipe(family, nlridge.Step(4, 5, 4, 9))
         )
+
+
+@pytest.mark.usefixtures("one_torch_thread")
+def test_plug_and_play_deblurs():
+    import torch
+    from examples.plug_and_play import blur, deblur, psnr, wiener
+
+    from nlridge.torch import NLRidge
+
+    truth = torch.tensor(data.camera()[100:196, 180:276] / 255, dtype=torch.float32)[None, None]
+    kernel = torch.full((5, 5), 1 / 25)
+    noise = torch.randn(truth.shape, generator=torch.Generator().manual_seed(0))
+    blurred = blur(truth, kernel) + 0.01 * noise
+    sharp = deblur(blurred, kernel, 0.01, NLRidge("fast"), rounds=6)
+    assert psnr(sharp, truth) > psnr(wiener(blurred, kernel, 0.01), truth) + 1.5
+    assert psnr(sharp, truth) > psnr(blurred, truth) + 4

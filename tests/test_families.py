@@ -7,7 +7,8 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import oracle
 import pytest
-from groups import group, run_kernel, uneven
+from groups import custom_recipe, group, run_kernel, uneven
+from images import texture
 
 import nlridge
 from nlridge.families import BM3D, Bayes, GroupNoise, Ridge, TwoSided
@@ -220,3 +221,36 @@ def test_parameters_that_are_no_numbers_are_refused(call, value):
 def test_parameters_whose_square_is_too_large_are_refused():
     with pytest.raises(ValueError, match="noisier is inf; expected at most 1e12"):
         Ridge(noisier=float("inf"))
+
+
+# Formulas from outside the package.
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        (lambda Y, X, variance: Y, r"the formula returned an? (array|tensor); expected \(denoised, weights\)"),
+        (lambda Y, X, variance: None, r"the formula returned None; expected \(denoised, weights\)"),
+        (lambda Y, X, variance: (Y, Y, Y), r"the formula returned 3 values; expected \(denoised, weights\)"),
+        (lambda Y, X, variance: (Y, Y), r"the formula returned (array|tensor)s of shapes .*; expected \(\d+, 16, 4\) and \(\d+, 4\)"),
+        (lambda Y, X, variance: ("a", "b"), "the formula returned .*; expected (numbers|tensors for tensors)"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["array", "tensor", "tensor that needs a gradient"])
+def test_what_a_formula_must_return(formula, message, kind):
+    image = texture(24, 30)
+    if kind != "array":
+        torch = pytest.importorskip("torch")
+        image = torch.tensor(image, requires_grad=kind != "tensor")
+    with pytest.raises((TypeError, ValueError), match=message):
+        nlridge.denoise(image, 10, method=custom_recipe(formula))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+def test_patches_that_a_formula_cannot_denoise_stay_as_they_are(value):
+    def formula(Y, X, variance):
+        return Y + value, Y[..., 0, :] * 0 + 1
+
+    noisy = texture(24, 30)
+    result = nlridge.denoise(noisy, 10, method=custom_recipe(formula))
+    np.testing.assert_allclose(result, noisy, rtol=1e-6)

@@ -77,6 +77,15 @@ def test_a_recipe_of_one_round_is_the_two_steps_of_the_paper():
     )
 
 
+def test_keeping_hardly_any_noise_is_keeping_none():
+    noisy, plain = texture(24, 30), recipe("nl-ridge", 10)
+    none, hardly = (
+        denoise(noisy, 10, method=replace(plain, rounds=Rounds(2, keep=keep)))
+        for keep in (0.0, 1e-300)
+    )
+    np.testing.assert_array_equal(none, hardly)
+
+
 def test_progress_counts_the_rounds_and_the_scales():
     calls = []
     small = Recipe(Ridge(), FIRST, SECOND, Rounds(2, 0.5))

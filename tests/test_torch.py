@@ -1,14 +1,13 @@
 """The PyTorch engine: the same algorithm on tensors."""
 
-import contextlib
-import re
 import subprocess
 import sys
 from functools import partial
 
 import numpy as np
 import pytest
-from groups import Custom, group, uneven
+from groups import Custom, custom_recipe, group, uneven
+from images import texture
 from memory import PEAK
 from skimage import data
 from test_families import STEPS, TAME, estimator_and_group
@@ -19,6 +18,7 @@ from nlridge.algorithm import pyramid
 from nlridge.algorithm.inputs import PlaneNoise
 from nlridge.algorithm.passes import Pass
 from nlridge.algorithm.settings import CoarseScale, Recipe, Rounds, Step
+from nlridge.engines.grid import Block
 from nlridge.families import GroupNoise, Ridge, TwoSided, ridge
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -40,15 +40,7 @@ ALL_OF_IT = Recipe(
 METHODS = {name: name for name in nlridge.method_names()} | {"all of it": ALL_OF_IT}
 SMALL = Recipe(Ridge(tolerance=1.5), Step(4, 8, 3, 9), Step(4, 12, 3, 9))
 methods = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    """Waking threads for small matrices takes longer than the work, above all on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def photograph(shape, sigma=0.1, seed=0):
@@ -589,31 +581,6 @@ def test_without_pytorch_it_is_said_how_to_get_it():
     )
 
 
-# Examples and benchmarks.
-
-
-def test_plug_and_play_deblurs():
-    from examples.plug_and_play import blur, deblur, psnr, wiener
-
-    truth = torch.tensor(data.camera()[100:196, 180:276] / 255, dtype=torch.float32)[None, None]
-    kernel = torch.full((5, 5), 1 / 25)
-    noise = torch.randn(truth.shape, generator=torch.Generator().manual_seed(0))
-    blurred = blur(truth, kernel) + 0.01 * noise
-    sharp = deblur(blurred, kernel, 0.01, NLRidge("fast"), rounds=6)
-    assert psnr(sharp, truth) > psnr(wiener(blurred, kernel, 0.01), truth) + 1.5
-    assert psnr(sharp, truth) > psnr(blurred, truth) + 4
-
-
-def test_the_benchmark_runs(capsys):
-    from benchmarks import gpu
-
-    with contextlib.suppress(SystemExit):
-        gpu.main(["--size", "48", "--batch", "2", "--repeat", "1", "--device", "cpu"])
-    printed = capsys.readouterr().out
-    for name in nlridge.method_names():
-        assert re.search(rf"{name} +[\d.]+ images/s +.* MB +[\d.]+ dB", printed)
-
-
 def test_a_module_can_be_saved_and_loaded(tmp_path):
     """With a recipe, whose family is a value, and by name."""
     for method in (nlridge.recipe("standard", 25), SMALL, "fast"):
@@ -622,3 +589,30 @@ def test_a_module_can_be_saved_and_loaded(tmp_path):
         assert again.method == method
         x = torch.rand(1, 1, 16, 16)
         torch.testing.assert_close(again(x, 0.1), NLRidge(method)(x, 0.1))
+
+
+@pytest.mark.parametrize("needs_gradient", [False, True])
+def test_a_formula_that_calls_numpy_with_a_tensor(needs_gradient):
+    def formula(Y, X, variance):
+        return np.maximum(Y, 0), Y[..., 0, :] * 0 + 1
+
+    image = torch.tensor(texture(24, 30)[None, None], requires_grad=needs_gradient)
+    with pytest.raises(
+        TypeError, match="called a NumPy function with a tensor; expected operators"
+    ):
+        NLRidge(custom_recipe(formula))(image, 10.0)
+
+
+@pytest.mark.parametrize("junk", [np.nan, np.inf, 3e38])
+def test_matching_of_tensors_stays_within_the_image_whatever_the_numbers(junk):
+    image = torch.randn((1, 1, 20, 24), generator=torch.Generator().manual_seed(0))
+    image[torch.rand(image.shape, generator=torch.Generator().manual_seed(1)) < 0.3] = junk
+    strip = engine.Strip(slice(0, 1), Block(np.arange(0, 17, 4), np.arange(0, 21, 4)), slice(0, 20))
+    step = Pass(Ridge(), False, Step(4, 16, window=9))
+    places = engine.match(image, strip, step, 16)
+    assert 0 <= int(places.min()) <= int(places.max()) <= 16 * 24 + 20
+    assert int((places % 24).max()) <= 20
+
+
+def test_sigma_near_the_limit_of_a_tensor():
+    assert bool(NLRidge()(torch.rand(1, 1, 16, 16), 3.3e38).isfinite().all())
