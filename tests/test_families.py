@@ -213,7 +213,7 @@ def test_a_recipe_wants_a_family():
 
 @pytest.mark.parametrize("value", ["a", [1.0], True])
 @pytest.mark.parametrize("call", [lambda x: Ridge(noisier=x), lambda x: BM3D(threshold=x)])
-def test_parameters_that_are_no_numbers_are_refused(call, value):
+def test_non_numeric_parameters_are_refused(call, value):
     with pytest.raises(TypeError, match="expected a number"):
         call(value)
 

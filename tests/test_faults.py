@@ -190,8 +190,7 @@ sys.exit(main({given!r}))
     sentence = re.search(
         r"^nlridge: interrupted with (\d+)% done; run it again to resume", done.stderr, re.M
     )
-    assert (
-        66 <= int(sentence[1]) <= 80
-    )  # two of three passes over five bands, and one or two of the third
+    # Two of three passes over five bands, and one or two of the third.
+    assert 66 <= int(sentence[1]) <= 80
     assert main(given) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npy", "in_denoised.npy"]

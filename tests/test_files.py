@@ -966,7 +966,7 @@ def test_pages_may_share_what_is_small(tmp_path):
     assert read(file).layers[0].pixels.shape == (3, 64, 64)
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "image.png")
     with pytest.raises(ValueError, match="is not a regular file; expected one"):

@@ -136,7 +136,7 @@ SAID = "nlridge is compiling for this CPU; this takes a few seconds and happens 
 
 
 def test_a_library_that_compiles_logs_it_once(tmp_path):
-    """Also where warnings are errors; what others compile is none of our business."""
+    """Even if warnings are errors; compilation by other packages is not announced."""
     program = tmp_path / "program.py"
     program.write_text("""
 import numba
