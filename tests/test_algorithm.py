@@ -112,10 +112,10 @@ def test_workers_make_no_difference(method):
 
 
 @pytest.mark.parametrize("method", nlridge.method_names())
-def test_a_far_part_of_the_image_makes_no_difference(method):
+def test_distant_pixels_make_no_difference(method):
     """Large images rely on it: grid, blocks and sums are anchored to the corner.
 
-    `test_far_away_nothing_changes_with_two_scales` says the same of two scales.
+    `test_distant_pixels_have_no_influence_with_two_scales` says the same of two scales.
     """
     chosen = replace(recipe(method, 10), coarse=None)
     reach = sum(
@@ -154,7 +154,7 @@ def test_scaling_by_any_factor(a):
 
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 1000), flips=st.tuples(st.booleans(), st.booleans(), st.booleans()))
-def test_a_turned_image_gives_the_turned_result(seed, flips):
+def test_flipping_or_transposing_the_image_does_the_same_to_the_result(seed, flips):
     noisy = texture(41, 41, seed)  # (41 - 5) % 3 == (41 - 5) % 2 == 0: the grid is symmetric
     chosen = replace(SMALL, second=replace(SMALL.second, patch_size=5))
     up, left, across = flips
@@ -220,7 +220,7 @@ def test_calls_from_several_threads_do_not_disturb_each_other():
         np.testing.assert_array_equal(result, expected)
 
 
-def test_memory_that_was_never_written_has_no_influence():
+def test_uninitialised_memory_has_no_influence():
     """The result is the same whatever malloc hands out: glibc fills it with the byte that MALLOC_PERTURB_ names."""
     program = """
 import hashlib, numpy as np, nlridge

@@ -351,7 +351,7 @@ def test_an_image_without_noise_is_left_almost_alone():
 
 @pytest.mark.parametrize("method", nlridge.method_names())
 @pytest.mark.parametrize("sigma", [1, 0.1, 0.03, 0.01, 1e-3, 1e-6])
-def test_next_to_no_noise(method, sigma):
+def test_very_little_noise(method, sigma):
     """However little there is, the image changes by less than that, or not at all."""
     clean = data.camera()[100:200, 100:200].astype(np.float64)
     result = denoise(clean, sigma, method=method, data_range=255)
@@ -360,7 +360,7 @@ def test_next_to_no_noise(method, sigma):
 
 @pytest.mark.parametrize("method", nlridge.method_names())
 @pytest.mark.parametrize("brightness", [1e4, 1e6, 1e9])
-def test_hot_pixels_spoil_only_what_is_near(method, brightness):
+def test_hot_pixels_affect_only_their_neighbourhood(method, brightness):
     clean = truth()
     noisy = clean + np.random.default_rng(0).normal(0, 10, clean.shape)
     noisy[64, 64] = brightness
@@ -398,7 +398,7 @@ def test_details_agree_with_the_result(noise):
 # Missing pixels.
 
 
-def test_missing_pixels_come_back_as_they_were_and_have_no_influence():
+def test_missing_pixels_are_returned_unchanged_and_have_no_influence():
     noisy = truth() + np.random.default_rng(0).normal(0, 15, (128, 128))
     gone = np.random.default_rng(1).random(noisy.shape) < 0.05
     nan = np.where(gone, np.nan, noisy)
@@ -454,7 +454,7 @@ def test_masked_pixels_may_have_any_value():
         assert not details.residual[gone].any()
 
 
-def test_a_hole_is_not_spread():
+def test_holes_do_not_spread():
     clean = truth()
     noisy = clean + np.random.default_rng(0).normal(0, 15, clean.shape)
     noisy[40:80, 30:90] = np.nan
@@ -513,7 +513,7 @@ def test_progress_of_a_stack_is_one_count():
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
-def test_a_stack_is_never_taken_for_granted():
+def test_a_stack_must_be_declared():
     with pytest.raises(
         ValueError,
         match="pass channel_axis for a colour image, or stack_axis for a stack of images",

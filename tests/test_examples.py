@@ -42,7 +42,7 @@ def test_nl_means_is_a_denoiser_in_one_step(photograph):
     )
 
 
-def test_a_kernel_from_outside_runs_at_compiled_speed(photograph):
+def test_a_custom_kernel_runs_at_compiled_speed(photograph):
     """The best of several turns, which alternate: other processes disturb both alike."""
     _, noisy = photograph
     seconds = {True: [], False: []}
@@ -54,7 +54,7 @@ def test_a_kernel_from_outside_runs_at_compiled_speed(photograph):
     assert min(seconds[True]) < 0.85 * min(seconds[False])
 
 
-def test_a_formula_that_gives_the_wrong_shapes_is_told_so():
+def test_a_formula_that_returns_the_wrong_shapes_is_refused():
     def formula(Y, X, variance):
         return Y, np.ones(Y.shape)
 
@@ -65,7 +65,7 @@ def test_a_formula_that_gives_the_wrong_shapes_is_told_so():
         )
 
 
-def test_a_kernel_that_is_not_compiled_is_told_so():
+def test_a_kernel_that_is_not_compiled_is_refused():
     family = Custom(nlridge.Estimator(lambda Y, X, noise: (Y, Y), lambda *a: None))
     with pytest.raises(TypeError, match=r"expected a function decorated with nlridge\.kernels"):
         nlridge.denoise(

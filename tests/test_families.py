@@ -147,7 +147,7 @@ def test_transforms_are_orthonormal_and_their_first_row_is_the_mean(transform, s
     np.testing.assert_allclose(matrix[0], 1 / math.sqrt(size))
 
 
-def test_haar_is_the_one_of_the_textbook_at_powers_of_two():
+def test_haar_is_the_textbook_transform_at_powers_of_two():
     r = math.sqrt(0.5)
     expected = [[0.5, 0.5, 0.5, 0.5], [0.5, 0.5, -0.5, -0.5], [r, -r, 0, 0], [0, 0, r, -r]]
     np.testing.assert_allclose(haar(4), expected, atol=1e-12)
@@ -190,7 +190,7 @@ def test_families_are_values(name):
         family.noisier = 1
 
 
-def test_families_print_what_they_are():
+def test_families_have_a_readable_repr():
     assert repr(Ridge()) == "Ridge(noisier=0.05, tolerance=0.0)"
     assert repr(TwoSided(penalty=0.5)) == "TwoSided(noisier=0.2, penalty=0.5)"
     haar_groups = BM3D(group_transform=haar)
@@ -206,7 +206,7 @@ def test_recipes_are_values(name):
     assert "function" not in repr(recipe)
 
 
-def test_a_recipe_wants_a_family():
+def test_a_recipe_needs_a_family():
     with pytest.raises(TypeError, match="family is 'ridge'; expected a Family such as"):
         nlridge.Recipe("ridge", nlridge.Step(5, 9))
 
@@ -247,7 +247,7 @@ def test_what_a_formula_must_return(formula, message, kind):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
-def test_patches_that_a_formula_cannot_denoise_stay_as_they_are(value):
+def test_patches_that_a_formula_cannot_denoise_are_left_unchanged(value):
     def formula(Y, X, variance):
         return Y + value, Y[..., 0, :] * 0 + 1
 

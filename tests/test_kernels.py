@@ -217,7 +217,7 @@ print(LANES, [float(nlridge.denoise(noisy, 10, method=m, data_range=255)[20, 30]
     np.testing.assert_allclose(np.fromstring(values.strip(" []\n"), sep=","), here, atol=1e-3)
 
 
-def test_bits_do_not_depend_on_what_was_loaded_first():
+def test_results_do_not_depend_on_the_order_of_loading():
     """Two kernels are made of the same parts; each has to use its own copies."""
     program = (
         "import sys, hashlib, numpy as np, nlridge\n"

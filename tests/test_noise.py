@@ -197,7 +197,7 @@ def test_gaussian_noise_is_recognised(name, sigma):
 
 
 @pytest.mark.parametrize("peak", [5, 50])
-def test_blind_is_nearly_as_good_as_knowing(peak):
+def test_blind_denoising_is_nearly_as_good_as_knowing_the_noise(peak):
     clean = photograph("camera")
     gain = 255 / peak
     noisy = gain * np.random.default_rng(0).poisson(clean / gain)

@@ -19,7 +19,7 @@ def test_progress_is_reported_to_a_function():
     assert seen == [(done, total) for done in range(1, total + 1)]
 
 
-def test_a_progress_bar_is_shown_if_it_is_asked_for(capfd):
+def test_a_progress_bar_is_shown_on_request(capfd):
     denoise(texture(100, 300), 10, progress=True)
     assert "denoising" in capfd.readouterr().err
     denoise(texture(100, 300), 10)

@@ -60,7 +60,7 @@ def test_rounds_and_a_coarse_scale_reduce_the_error_of_any_family(family, measur
     assert errors[0] > errors[1] > errors[2]
 
 
-def test_a_formula_from_outside_is_told_the_variance_in_rounds_too():
+def test_a_custom_formula_gets_the_variance_in_rounds_too():
     """Either a number, or one for each pixel, even though each group has its own."""
     shapes = set()
 
