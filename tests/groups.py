@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nlridge import Estimator, Family
+from nlridge import Estimator, Family, Recipe, Step
 from nlridge.engines.block import ESTIMATE
 from nlridge.kernels.compile import compiled
 from nlridge.kernels.simd import LANES
@@ -29,6 +29,11 @@ class Custom(Family):
     @property
     def refine(self):
         return self.second
+
+
+def custom_recipe(formula):
+    """A recipe of one small step with a given formula."""
+    return Recipe(Custom(Estimator(formula)), Step(4, 4, window=9))
 
 
 def without_kernels(family):

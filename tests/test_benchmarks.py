@@ -1,5 +1,7 @@
 """The benchmarks: nothing is measured twice, and tables say what is missing."""
 
+import contextlib
+import re
 import sys
 from argparse import Namespace
 
@@ -26,7 +28,7 @@ def sets():
     return {"set12": [(0, "a.png", image), (1, "b.png", image.T)]}
 
 
-def test_what_is_measured_is_not_measured_again(options, sets, monkeypatch):
+def test_measurements_are_not_repeated(options, sets, monkeypatch):
     calls = []
 
     def measure(method, noisy, sigma, image):
@@ -69,14 +71,14 @@ def test_names_of_methods_say_what_is_changed():
     assert denoiser("noisy")(noisy, 20) is noisy
 
 
-def test_what_is_published_is_what_the_paper_prints():
+def test_published_values_are_those_of_the_paper():
     assert TABLE_2["nl-ridge"]["urban100"] == {15: 32.53, 25: 29.90}
     assert TABLE_2["bm3d"]["bsd68"] == {15: 31.07, 25: 28.57}
     assert "urban100" not in TABLE_2["DIP"]
     assert (BARBARA["noisy"], BARBARA["nl-ridge"]) == (22.09, 32.06)
 
 
-def test_a_measurement_says_how_far_it_is(options, sets, monkeypatch, capsys):
+def test_measuring_shows_its_progress(options, sets, monkeypatch, capsys):
     monkeypatch.setattr(measuring, "_measure", lambda *_: (30.0, 0.5, 7.0))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     rows = list(measuring.measured(options, ["noisy", "fast"], [15, 25], sets))
@@ -85,3 +87,14 @@ def test_a_measurement_says_how_far_it_is(options, sets, monkeypatch, capsys):
     assert "2 methods on images:" in said.err
     assert "/8 [" in said.err
     assert said.out == ""
+
+
+@pytest.mark.usefixtures("one_torch_thread")
+def test_the_benchmark_of_tensors_runs(capsys):
+    from benchmarks import gpu
+
+    with contextlib.suppress(SystemExit):
+        gpu.main(["--size", "48", "--batch", "2", "--repeat", "1", "--device", "cpu"])
+    printed = capsys.readouterr().out
+    for name in nlridge.method_names():
+        assert re.search(rf"{name} +[\d.]+ images/s +.* MB +[\d.]+ dB", printed)

@@ -44,7 +44,7 @@ def test_opponent_colours_are_orthonormal():
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 9])
 @pytest.mark.parametrize("uneven", [False, True])
-def test_planes_have_the_same_independent_noise_and_lead_back(channels, uneven):
+def test_planes_have_equal_independent_noise_and_can_be_inverted(channels, uneven):
     sigmas = np.linspace(1, 3 if uneven else 1, channels)
     parts = planes_for(sample(channels), sigmas, np.ones(channels))
     assert sorted(c for part in parts for c in part.channels) == list(range(channels))
@@ -320,7 +320,7 @@ def test_an_offset_between_channels_does_not_count_as_range():
     np.testing.assert_allclose(result[0], alone, atol=1e-5)
 
 
-def test_a_channel_without_noise_comes_back_as_it_was():
+def test_a_channel_without_noise_is_returned_unchanged():
     noisy = with_noise(photograph())
     alpha = np.full((*noisy.shape[:2], 1), 65535.0)
     image = np.concatenate([noisy, alpha], axis=-1)

@@ -200,39 +200,6 @@ print(nlridge.denoise(np.zeros((20, 20)), 1).shape)
     assert done.stderr.count("nlridge is compiling for this CPU") == 1
 
 
-@pytest.mark.parametrize("features", ["without AVX-512", "as it is"])
-def test_both_vector_widths_agree(features):
-    """The kernels for 8 and for 16 lanes return the same image, but for rounding."""
-    import llvmlite.binding as llvm
-
-    host = llvm.get_host_cpu_features()
-    if not host.get("avx512f", False):
-        pytest.skip("this CPU has no AVX-512, so there is one width only")
-    narrow = ",".join(
-        ("-" if name.startswith(("avx512", "avx10", "amx", "evex512")) or not on else "+") + name
-        for name, on in host.items()
-    )
-    environment = {}
-    if features == "without AVX-512":
-        environment = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": narrow}
-    program = """
-import numpy as np, nlridge
-from nlridge.kernels.simd import LANES
-y, x = np.mgrid[:60, :80]
-noisy = 100 + 50 * np.sin(x / 3) + np.random.default_rng(0).normal(0, 10, x.shape)
-print(LANES, [float(nlridge.denoise(noisy, 10, method=m, data_range=255)[20, 30]) for m in nlridge.method_names()])
-"""
-    done = run(["-c", program], **environment)
-    lanes, values = done.stdout.split(" ", 1)
-    assert lanes == ("8" if environment else "16")
-    from nlridge import denoise, method_names
-
-    x = np.mgrid[:60, :80][1]
-    noisy = 100 + 50 * np.sin(x / 3) + np.random.default_rng(0).normal(0, 10, x.shape)
-    here = [float(denoise(noisy, 10, method=m, data_range=255)[20, 30]) for m in method_names()]
-    np.testing.assert_allclose(np.fromstring(values.strip(" []\n"), sep=","), here, atol=1e-3)
-
-
 # In a fresh process, which has not imported yet what a command forgot to import.
 
 

@@ -18,7 +18,7 @@ def python_of(page):
 
 
 @pytest.mark.parametrize("page", [*filter(python_of, PAGES)], ids=lambda page: page.name)
-def test_the_python_of_the_pages_runs(page, tmp_path):
+def test_the_python_code_of_the_pages_runs(page, tmp_path):
     """Block after block, as a reader would run it; from a file, so that kernels can be cached."""
     if page.name == "pytorch.md":
         pytest.importorskip("torch", reason="PyTorch is not installed")

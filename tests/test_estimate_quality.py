@@ -79,7 +79,7 @@ def test_an_image_without_noise_cannot_gain():
 
 
 def test_estimates_of_flat_images_are_uncertain():
-    """So little of the noise is left that its strength in this very image matters, which is not known."""
+    """With so little noise left, the estimate depends on this image's actual noise power, which is unknown."""
     noisy = 100 + np.random.default_rng(0).normal(0, 25, (128, 128))
     quality = estimate_quality(noisy, 25, peak=255)
     assert quality.standard_error > 5

@@ -42,7 +42,7 @@ def test_nl_means_is_a_denoiser_in_one_step(photograph):
     )
 
 
-def test_a_kernel_from_outside_runs_at_compiled_speed(photograph):
+def test_a_custom_kernel_runs_at_compiled_speed(photograph):
     """The best of several turns, which alternate: other processes disturb both alike."""
     _, noisy = photograph
     seconds = {True: [], False: []}
@@ -54,7 +54,7 @@ def test_a_kernel_from_outside_runs_at_compiled_speed(photograph):
     assert min(seconds[True]) < 0.95 * min(seconds[False])
 
 
-def test_a_formula_that_gives_the_wrong_shapes_is_told_so():
+def test_a_formula_that_returns_the_wrong_shapes_is_refused():
     def formula(Y, X, variance):
         return Y, np.ones(Y.shape)
 
@@ -65,9 +65,25 @@ def test_a_formula_that_gives_the_wrong_shapes_is_told_so():
         )
 
 
-def test_a_kernel_that_is_not_compiled_is_told_so():
+def test_a_kernel_that_is_not_compiled_is_refused():
     family = Custom(nlridge.Estimator(lambda Y, X, noise: (Y, Y), lambda *a: None))
     with pytest.raises(TypeError, match=r"expected a function decorated with nlridge\.kernels"):
         nlridge.denoise(
             np.zeros((20, 20)), 1, method=nlridge.Recipe(family, nlridge.Step(4, 5, 4, 9))
         )
+
+
+@pytest.mark.usefixtures("one_torch_thread")
+def test_plug_and_play_deblurs():
+    import torch
+    from examples.plug_and_play import blur, deblur, psnr, wiener
+
+    from nlridge.torch import NLRidge
+
+    truth = torch.tensor(data.camera()[100:196, 180:276] / 255, dtype=torch.float32)[None, None]
+    kernel = torch.full((5, 5), 1 / 25)
+    noise = torch.randn(truth.shape, generator=torch.Generator().manual_seed(0))
+    blurred = blur(truth, kernel) + 0.01 * noise
+    sharp = deblur(blurred, kernel, 0.01, NLRidge("fast"), rounds=6)
+    assert psnr(sharp, truth) > psnr(wiener(blurred, kernel, 0.01), truth) + 1.5
+    assert psnr(sharp, truth) > psnr(blurred, truth) + 4

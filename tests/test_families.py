@@ -7,7 +7,8 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import oracle
 import pytest
-from groups import group, run_kernel, uneven
+from groups import custom_recipe, group, run_kernel, uneven
+from images import texture
 
 import nlridge
 from nlridge.families import BM3D, Bayes, GroupNoise, Ridge, TwoSided
@@ -146,7 +147,7 @@ def test_transforms_are_orthonormal_and_their_first_row_is_the_mean(transform, s
     np.testing.assert_allclose(matrix[0], 1 / math.sqrt(size))
 
 
-def test_haar_is_the_one_of_the_textbook_at_powers_of_two():
+def test_haar_is_the_textbook_transform_at_powers_of_two():
     r = math.sqrt(0.5)
     expected = [[0.5, 0.5, 0.5, 0.5], [0.5, 0.5, -0.5, -0.5], [r, -r, 0, 0], [0, 0, r, -r]]
     np.testing.assert_allclose(haar(4), expected, atol=1e-12)
@@ -189,7 +190,7 @@ def test_families_are_values(name):
         family.noisier = 1
 
 
-def test_families_print_what_they_are():
+def test_families_have_a_readable_repr():
     assert repr(Ridge()) == "Ridge(noisier=0.05, tolerance=0.0)"
     assert repr(TwoSided(penalty=0.5)) == "TwoSided(noisier=0.2, penalty=0.5)"
     haar_groups = BM3D(group_transform=haar)
@@ -205,14 +206,14 @@ def test_recipes_are_values(name):
     assert "function" not in repr(recipe)
 
 
-def test_a_recipe_wants_a_family():
+def test_a_recipe_needs_a_family():
     with pytest.raises(TypeError, match="family is 'ridge'; expected a Family such as"):
         nlridge.Recipe("ridge", nlridge.Step(5, 9))
 
 
 @pytest.mark.parametrize("value", ["a", [1.0], True])
 @pytest.mark.parametrize("call", [lambda x: Ridge(noisier=x), lambda x: BM3D(threshold=x)])
-def test_parameters_that_are_no_numbers_are_refused(call, value):
+def test_non_numeric_parameters_are_refused(call, value):
     with pytest.raises(TypeError, match="expected a number"):
         call(value)
 
@@ -220,3 +221,36 @@ def test_parameters_that_are_no_numbers_are_refused(call, value):
 def test_parameters_whose_square_is_too_large_are_refused():
     with pytest.raises(ValueError, match="noisier is inf; expected at most 1e12"):
         Ridge(noisier=float("inf"))
+
+
+# Formulas from outside the package.
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        (lambda Y, X, variance: Y, r"the formula returned an? (array|tensor); expected \(denoised, weights\)"),
+        (lambda Y, X, variance: None, r"the formula returned None; expected \(denoised, weights\)"),
+        (lambda Y, X, variance: (Y, Y, Y), r"the formula returned 3 values; expected \(denoised, weights\)"),
+        (lambda Y, X, variance: (Y, Y), r"the formula returned (array|tensor)s of shapes .*; expected \(\d+, 16, 4\) and \(\d+, 4\)"),
+        (lambda Y, X, variance: ("a", "b"), "the formula returned .*; expected (numbers|tensors for tensors)"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["array", "tensor", "tensor that needs a gradient"])
+def test_what_a_formula_must_return(formula, message, kind):
+    image = texture(24, 30)
+    if kind != "array":
+        torch = pytest.importorskip("torch")
+        image = torch.tensor(image, requires_grad=kind != "tensor")
+    with pytest.raises((TypeError, ValueError), match=message):
+        nlridge.denoise(image, 10, method=custom_recipe(formula))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+def test_patches_that_a_formula_cannot_denoise_are_left_unchanged(value):
+    def formula(Y, X, variance):
+        return Y + value, Y[..., 0, :] * 0 + 1
+
+    noisy = texture(24, 30)
+    result = nlridge.denoise(noisy, 10, method=custom_recipe(formula))
+    np.testing.assert_allclose(result, noisy, rtol=1e-6)

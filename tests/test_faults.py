@@ -20,7 +20,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="forks, locks and modes ar
 
 
 @posix
-def test_a_fault_at_any_point_is_resumed_from():
+def test_a_run_can_be_resumed_after_a_fault_at_any_point():
     """At some of the points; `make faults` tries all of them."""
     pytest.importorskip("zarr")
     done = subprocess.run(
@@ -50,7 +50,7 @@ def test_a_file_is_whole_or_absent(tmp_path):
 
 
 @posix
-def test_a_file_that_is_replaced_passes_on_its_mode_and_links_stay(tmp_path):
+def test_replacing_a_file_keeps_its_mode_and_links(tmp_path):
     (tmp_path / "real").write_bytes(b"old")
     (tmp_path / "real").chmod(0o640)
     (tmp_path / "link").symlink_to("real")
@@ -75,7 +75,7 @@ def test_files_in_use_are_not_taken_for_leftovers(tmp_path):
 
 @posix
 @pytest.mark.parametrize("what", ["pipe", "folder", "device"])
-def test_nothing_but_a_regular_file_is_replaced_or_read(what, tmp_path, capsys):
+def test_only_regular_files_are_replaced_or_read(what, tmp_path, capsys):
     np.save(tmp_path / "in.npy", np.ones((20, 20), np.uint8))
     place = Path(os.devnull) if what == "device" else tmp_path / "b.npy"
     if what == "pipe":
@@ -144,7 +144,7 @@ def test_space_is_allocated_on_any_system(lacking, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("how", ["exchanged", "set aside"])
-def test_a_folder_that_is_replaced_takes_the_other_name(how, tmp_path, monkeypatch):
+def test_replacing_a_folder_swaps_the_two_names(how, tmp_path, monkeypatch):
     if how == "set aside":
         monkeypatch.setattr(atomic.sys, "platform", "another")
     new, old = tmp_path / "new", tmp_path / "old"
@@ -190,8 +190,7 @@ sys.exit(main({given!r}))
     sentence = re.search(
         r"^nlridge: interrupted with (\d+)% done; run it again to resume", done.stderr, re.M
     )
-    assert (
-        66 <= int(sentence[1]) <= 80
-    )  # two of three passes over five bands, and one or two of the third
+    # Two of three passes over five bands, and one or two of the third.
+    assert 66 <= int(sentence[1]) <= 80
     assert main(given) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npy", "in_denoised.npy"]

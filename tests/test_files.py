@@ -137,7 +137,7 @@ def test_png_with_a_palette(tmp_path, transparent):
         assert_cleaned(seen[..., :3], np.asarray(after)[..., :3])
 
 
-def test_sixteen_bits_of_colour_are_never_eight(tmp_path):
+def test_sixteen_bit_colour_is_never_reduced_to_eight(tmp_path):
     pixels = noisy(channels=3, dtype=np.uint16)
     file = tmp_path / "image.png"
     file.write_bytes(imagecodecs.png_encode(pixels))
@@ -203,7 +203,7 @@ def test_a_gray_jpeg_that_is_four_pixels_wide(tmp_path):
         assert after.size == (4, 40)
 
 
-def test_exif_goes_from_png_to_jpeg_and_what_is_lost_is_said(tmp_path, capsys):
+def test_exif_is_kept_from_png_to_jpeg_and_losses_are_reported(tmp_path, capsys):
     file = tmp_path / "photo.png"
     chunk = (b"eXIf", exif().removeprefix(b"Exif\0\0"))
     file.write_bytes(with_chunks(imagecodecs.png_encode(noisy()), [chunk]))
@@ -214,7 +214,7 @@ def test_exif_goes_from_png_to_jpeg_and_what_is_lost_is_said(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("lossless", [False, True])
-def test_webp_stays_with_or_without_loss(tmp_path, lossless):
+def test_webp_stays_lossy_or_lossless(tmp_path, lossless):
     file = tmp_path / "photo.webp"
     Image.fromarray(noisy(channels=3)).save(file, lossless=lossless)
     assert (b"VP8L" in denoised(file).read_bytes()[:64]) == lossless
@@ -265,7 +265,7 @@ def test_bmp_with_a_palette_becomes_one_of_colours(tmp_path):
         np.testing.assert_array_equal(picture.layers[0].pixels, np.asarray(before.convert("RGB")))
 
 
-def test_bmp_says_that_it_does_not_keep_a_profile(tmp_path):
+def test_bmp_reports_that_the_profile_is_lost(tmp_path):
     picture = Picture("png", [Layer(noisy(), "YX")], profile=PROFILE)
     assert write(tmp_path / "x.bmp", picture) == ["BMP files cannot store the colour profile"]
 
@@ -334,7 +334,7 @@ def test_tiff_with_transparency(tmp_path):
     np.testing.assert_array_equal(png[..., 3], pixels[..., 3])
 
 
-def test_a_fourth_sample_without_a_name_is_not_called_transparency(tmp_path):
+def test_an_unspecified_fourth_sample_is_not_taken_for_transparency(tmp_path):
     file = tmp_path / "image.tif"
     pixels = noisy(channels=4)
     tifffile.imwrite(file, pixels, photometric="rgb", extrasamples=["unspecified"], metadata=None)
@@ -428,7 +428,7 @@ def test_float_tiff_with_missing_pixels(tmp_path):
     np.testing.assert_array_equal(np.isnan(tifffile.imread(denoised(file))), np.isnan(pixels))
 
 
-def test_what_is_lost_in_a_jpeg_within_a_tiff_is_said(tmp_path, capsys):
+def test_losses_of_jpeg_within_a_tiff_are_reported(tmp_path, capsys):
     file = tmp_path / "image.tif"
     tifffile.imwrite(file, noisy(channels=3), photometric="rgb", compression="jpeg")
     assert main(["denoise", str(file), "--method", "fast"]) == 0
@@ -447,7 +447,7 @@ def test_tiff_of_other_colours_keeps_them(tmp_path):
         )
 
 
-def test_tiff_with_words_in_other_scripts(tmp_path):
+def test_tiff_with_text_in_other_scripts(tmp_path):
     file = tmp_path / "image.tif"
     tifffile.imwrite(
         file, noisy(), metadata=None, software="Größe".encode(), description="für µm".encode(),
@@ -484,7 +484,7 @@ def test_the_axes_of_a_tiff_are_its_own(tmp_path):
 
 
 @pytest.mark.parametrize("orientation", [1, 3, 6, 8])
-def test_a_tiff_that_becomes_a_png_is_seen_as_before(tmp_path, orientation):
+def test_a_tiff_that_becomes_a_png_looks_the_same(tmp_path, orientation):
     from PIL import ImageOps
 
     pixels = noisy()
@@ -723,7 +723,7 @@ def with_tag(data, code, value):
             kind = {3: "<HH", 4: "<I"}[struct.unpack("<H", data[at + 2 : at + 4])[0]]
             numbers = (value, 0) if kind == "<HH" else (value,)
             return data[: at + 8] + struct.pack(kind, *numbers) + data[at + 12 :]
-    raise AssertionError(f"there is no tag {code}")
+    raise AssertionError(f"tag {code} is missing")
 
 
 def tag_of(data, code):
@@ -875,9 +875,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_file_that_cannot_be_taken_gets_one_sentence_and_nothing_is_written(
-    tmp_path, capsys, name
-):
+def test_unsupported_files_get_one_sentence_and_nothing_is_written(tmp_path, capsys, name):
     content, sentence = BAD[name]
     if isinstance(content, Image.Image):
         content.save(tmp_path / name)
@@ -930,7 +928,7 @@ def test_stacks_cut_off_anywhere(tmp_path, kind, cut):
 @pytest.mark.parametrize(
     "name", [name for name in BAD if name.endswith(".tif") and name != "bomb.tif"]
 )
-def test_a_tiff_file_that_cannot_be_taken_is_not_cleaned_in_tiles_either(tmp_path, capsys, name):
+def test_unsupported_tiff_files_are_refused_in_tiles_too(tmp_path, capsys, name):
     (tmp_path / name).write_bytes(BAD[name][0])
     assert main(["denoise", str(tmp_path / name), "--method", "fast", "--tile", "64"]) == 1
     said = capsys.readouterr().err
@@ -939,7 +937,7 @@ def test_a_tiff_file_that_cannot_be_taken_is_not_cleaned_in_tiles_either(tmp_pat
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
-def test_a_bomb_takes_no_memory(tmp_path):
+def test_a_decompression_bomb_takes_no_memory(tmp_path):
     """A file of 72 KB that would be 4 GB in memory."""
     file = tmp_path / "bomb.tif"
     file.write_bytes(pages_that_share_a_strip())
@@ -960,21 +958,21 @@ except ValueError:
     assert float(done.stdout) < 20
 
 
-def test_pages_may_share_what_is_small(tmp_path):
+def test_pages_may_share_small_data(tmp_path):
     file = tmp_path / "shared.tif"
     file.write_bytes(pages_that_share_a_strip(pages=3, side=64))
     assert read(file).layers[0].pixels.shape == (3, 64, 64)
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
-def test_a_pipe_is_not_waited_for(tmp_path):
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+def test_reading_a_pipe_does_not_block(tmp_path):
     os.mkfifo(tmp_path / "image.png")
     with pytest.raises(ValueError, match="is not a regular file; expected one"):
         read(tmp_path / "image.png")
 
 
 @pytest.mark.parametrize("kind", ["png", "jpg", "webp", "bmp", "tif", "npy", "fits"])
-def test_each_format_in_a_process_of_its_own(tmp_path, kind):
+def test_each_format_in_a_fresh_process(tmp_path, kind):
     """The tests import libraries that a process may not have imported yet."""
     file = tmp_path / f"image.{kind}"
     write(file, Picture("", [Layer(noisy(channels=3 if kind == "webp" else None), "YXC" if kind == "webp" else "YX")]))  # fmt: skip
@@ -990,7 +988,7 @@ def test_each_format_in_a_process_of_its_own(tmp_path, kind):
     assert_cleaned(before.pixels, after.pixels, LEFT.get(kind, 0.5))
 
 
-def test_without_astropy_it_is_said_how_to_get_it(tmp_path):
+def test_without_astropy_the_message_says_how_to_install_it(tmp_path):
     (tmp_path / "sky.fits").write_bytes(fits_bytes())
     program = """
 import sys
@@ -1004,7 +1002,7 @@ sys.exit(main(["denoise", sys.argv[1]]))
     assert "FITS files need astropy, which is not installed: pip install astropy\n" in done.stderr
 
 
-def test_libraries_say_nothing_on_the_terminal(tmp_path):
+def test_libraries_print_nothing_to_the_terminal(tmp_path):
     chunk = (b"iCCP", b"sRGB\0\0" + zlib.compress(PROFILE))  # of colours, in a gray image
     (tmp_path / "gray.png").write_bytes(with_chunks(imagecodecs.png_encode(noisy()), [chunk]))
     (tmp_path / "half.fits").write_bytes(fits_bytes()[:6000])
@@ -1054,7 +1052,7 @@ def test_any_format_into_any_other(tmp_path, source, target):
         (np.zeros((9, 9, 5), np.uint8), "YXC", "x.webp", "WebP files cannot store 5 channels; expected a TIFF"),
     ],
 )  # fmt: skip
-def test_what_a_format_does_not_hold(tmp_path, pixels, axes, name, sentence):
+def test_what_a_format_cannot_hold(tmp_path, pixels, axes, name, sentence):
     with pytest.raises(ValueError, match=sentence):
         write(tmp_path / name, Picture("", [Layer(pixels, axes)]))
     assert not list(tmp_path.iterdir())

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from nlridge import denoise, method_names
 from nlridge.kernels import linalg
 from nlridge.kernels.compile import kernel
 from nlridge.kernels.simd import LANES
@@ -135,7 +136,7 @@ SAID = "nlridge is compiling for this CPU; this takes a few seconds and happens 
 
 
 def test_a_library_that_compiles_logs_it_once(tmp_path):
-    """Also where warnings are errors; what others compile is none of our business."""
+    """Even if warnings are errors; compilation by other packages is not announced."""
     program = tmp_path / "program.py"
     program.write_text("""
 import numba
@@ -177,3 +178,59 @@ def test_a_progress_bar_says_that_it_compiles(capsys):
         assert "compiling for this CPU, once" in capsys.readouterr().err
         tick()
     assert SAID not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("features", ["without AVX-512", "as it is"])
+def test_both_vector_widths_agree(features):
+    """The kernels for 8 and for 16 lanes return the same image, but for rounding."""
+    import llvmlite.binding as llvm
+
+    host = llvm.get_host_cpu_features()
+    if not host.get("avx512f", False):
+        pytest.skip("this CPU has no AVX-512, so there is one width only")
+    narrow = ",".join(
+        ("-" if name.startswith(("avx512", "avx10", "amx", "evex512")) or not on else "+") + name
+        for name, on in host.items()
+    )
+    environment = {}
+    if features == "without AVX-512":
+        environment = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": narrow}
+    program = """
+import numpy as np, nlridge
+from nlridge.kernels.simd import LANES
+y, x = np.mgrid[:60, :80]
+noisy = 100 + 50 * np.sin(x / 3) + np.random.default_rng(0).normal(0, 10, x.shape)
+print(LANES, [float(nlridge.denoise(noisy, 10, method=m, data_range=255)[20, 30]) for m in nlridge.method_names()])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **environment},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    lanes, values = done.stdout.split(" ", 1)
+    assert lanes == ("8" if environment else "16")
+    x = np.mgrid[:60, :80][1]
+    noisy = 100 + 50 * np.sin(x / 3) + np.random.default_rng(0).normal(0, 10, x.shape)
+    here = [float(denoise(noisy, 10, method=m, data_range=255)[20, 30]) for m in method_names()]
+    np.testing.assert_allclose(np.fromstring(values.strip(" []\n"), sep=","), here, atol=1e-3)
+
+
+def test_results_do_not_depend_on_the_order_of_loading():
+    """Two kernels are made of the same parts; each has to use its own copies."""
+    program = (
+        "import sys, hashlib, numpy as np, nlridge\n"
+        "image = np.random.default_rng(0).normal(100, 20, (60, 60))\n"
+        "for method in sys.argv[1:]:\n"
+        "    clean = nlridge.denoise(image, 20, method=method, data_range=255)\n"
+        "print(hashlib.sha256(clean.tobytes()).hexdigest())"
+    )
+    runs = [["nl-ridge"], ["nl-bayes", "nl-ridge"]]
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", program, *run], check=True, capture_output=True
+        ).stdout
+        for run in runs
+    }
+    assert len(digests) == 1

@@ -208,7 +208,7 @@ def test_bad_options(options, error, message, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_tensors_are_in_memory(tmp_path):
+def test_options_of_large_images_are_refused_for_tensors(tmp_path):
     torch = pytest.importorskip("torch")
     for name in ("out", "client"):
         with pytest.raises(ValueError, match=f"{name} is 'x.npy'; expected None for a tensor"):
@@ -340,7 +340,7 @@ def test_arrays_of_a_pyramid_are_laid_out_as_before(version, tmp_path):
             assert one.dimension_names == other.dimension_names == ("depth", "y", "x")
 
 
-def test_levels_that_cannot_be_made_again(tmp_path, capsys):
+def test_levels_that_cannot_be_regenerated(tmp_path, capsys):
     _pyramid(tmp_path / "in.zarr", 3, (1, 200, 200), (1, 130, 130))
     assert main(["denoise", str(tmp_path / "in.zarr"), "--tile", "64"]) == 1
     assert "expected integer factors" in capsys.readouterr().err
@@ -365,7 +365,7 @@ def test_levels_that_cannot_be_made_again(tmp_path, capsys):
         ({"multiscales": [{"datasets": [{"path": "0"}]}]}, "it has 2 dimensions, (70, 60); expected 5"),
     ],
 )  # fmt: skip
-def test_metadata_of_ome_zarr_that_make_no_sense(about, message, tmp_path, capsys):
+def test_invalid_ome_zarr_metadata(about, message, tmp_path, capsys):
     group = zarr.create_group(tmp_path / "in.zarr", attributes=about)
     group.create_array("0", data=noisy(70, 60), chunks=(64, 64))
     for command in ("denoise", "noise"):
@@ -387,7 +387,7 @@ def test_metadata_of_ome_zarr_that_make_no_sense(about, message, tmp_path, capsy
 )
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes")
-def test_chunks_that_are_damaged(damage, message, version, tmp_path, capfd):
+def test_damaged_chunks(damage, message, version, tmp_path, capfd):
     made = zarr.create_array(
         tmp_path / "in.zarr", data=noisy(150, 130), chunks=(64, 64), zarr_format=version
     )
@@ -663,7 +663,7 @@ FORMULAS = {
 
 
 @pytest.mark.parametrize("difference", FORMULAS)
-def test_a_run_with_a_formula_from_outside_is_never_resumed(difference, tmp_path, monkeypatch):
+def test_a_run_with_a_custom_formula_is_never_resumed(difference, tmp_path, monkeypatch):
     """Nothing shows whether code from outside the package is what it was: here it never is."""
     before, after = (
         nlridge.Recipe(Custom(nlridge.Estimator(formula)), STEPS[0])
@@ -673,7 +673,7 @@ def test_a_run_with_a_formula_from_outside_is_never_resumed(difference, tmp_path
     assert not is_resumed(before, after, tmp_path, between=change)
 
 
-def test_a_run_with_a_transform_from_outside_is_never_resumed(tmp_path):
+def test_a_run_with_a_custom_transform_is_never_resumed(tmp_path):
     def rotated(size):
         return nlridge.families.bm3d.dct(size)[:, ::-1]
 
@@ -757,7 +757,7 @@ def test_the_folder_of_a_finished_run_is_removed(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["out.zarr"]
 
 
-def test_two_runs_do_not_write_the_same(tmp_path):
+def test_two_runs_never_write_the_same_output(tmp_path):
     image, out = noisy(100, 90), tmp_path / "out.npy"
 
     def again(done, total):
@@ -768,26 +768,7 @@ def test_two_runs_do_not_write_the_same(tmp_path):
     nlridge.denoise(image, **GIVEN, out=out, method="fast", tile=64, progress=again)
 
 
-def test_bits_do_not_depend_on_what_was_loaded_first():
-    """Two kernels are made of the same parts; each has to use its own copies."""
-    program = (
-        "import sys, hashlib, numpy as np, nlridge\n"
-        "image = np.random.default_rng(0).normal(100, 20, (60, 60))\n"
-        "for method in sys.argv[1:]:\n"
-        "    clean = nlridge.denoise(image, 20, method=method, data_range=255)\n"
-        "print(hashlib.sha256(clean.tobytes()).hexdigest())"
-    )
-    runs = [["nl-ridge"], ["nl-bayes", "nl-ridge"]]
-    digests = {
-        subprocess.run(
-            [sys.executable, "-c", program, *run], check=True, capture_output=True
-        ).stdout
-        for run in runs
-    }
-    assert len(digests) == 1
-
-
-def test_nothing_for_large_images_is_imported_without_need():
+def test_modules_for_large_images_are_imported_only_if_needed():
     program = (
         "import sys, numpy, nlridge\n"
         "nlridge.denoise(numpy.eye(9), 1)\n"
@@ -939,7 +920,7 @@ def test_a_cluster_that_loses_its_client(when, client, tmp_path):
     ]
 
 
-def test_workers_that_do_not_find_the_image(client, tmp_path, monkeypatch):
+def test_workers_that_cannot_find_the_image(client, tmp_path, monkeypatch):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     client.run(os.chdir, str(elsewhere))

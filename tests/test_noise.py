@@ -47,11 +47,16 @@ def test_sigma_of_pure_noise(shape):
     assert abs(np.mean(estimates) - 7) < 0.2
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (3, 3), (10, 10), (13, 100)])
+@pytest.mark.parametrize("shape", [(1, 40), (40, 1), (3, 3), (10, 10), (13, 100)])
 def test_sigma_of_tiny_images(shape):
-    sigma = estimate_sigma(with_noise(np.zeros(shape), 5.0))
-    assert math.isfinite(sigma)
-    assert sigma == 0 if shape == (1, 1) else 0 <= sigma < 15
+    """Right on average; a few pixels leave each estimate uncertain."""
+    estimates = [estimate_sigma(with_noise(np.zeros(shape), 5.0, seed)) for seed in range(12)]
+    assert abs(np.mean(estimates) - 5) < 0.25
+    assert 1 < min(estimates) <= max(estimates) < 10
+
+
+def test_a_single_pixel_shows_no_noise():
+    assert estimate_sigma([[5.0]]) == 0
 
 
 def test_sigma_of_a_constant_image_is_zero():
@@ -192,7 +197,7 @@ def test_gaussian_noise_is_recognised(name, sigma):
 
 
 @pytest.mark.parametrize("peak", [5, 50])
-def test_blind_is_nearly_as_good_as_knowing(peak):
+def test_blind_denoising_is_nearly_as_good_as_knowing_the_noise(peak):
     clean = photograph("camera")
     gain = 255 / peak
     noisy = gain * np.random.default_rng(0).poisson(clean / gain)

@@ -24,7 +24,7 @@ def some_images(count):
     return [np.full((1, 2, 3), float(k), np.float32) for k in range(count)]
 
 
-def test_images_that_are_the_same_stay_the_same():
+def test_identical_images_stay_identical():
     noisy, guide = some_images(2)
     inputs = StepInputs(noisy, guide=guide, similar=guide, noise=PlaneNoise(4.0))
     moved = inputs.mapped(lambda image: image + 1)

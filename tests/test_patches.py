@@ -127,7 +127,7 @@ def test_gather_and_aggregate(patch, planes):
 @pytest.mark.parametrize("junk", [np.nan, np.inf, -np.inf, 3e38, -1e20])
 @pytest.mark.parametrize("share", [0.05, 0.5, 1.0])
 @pytest.mark.parametrize("variance", [1.0, 0.0, -1.0, np.inf, np.nan])
-def test_matching_stays_within_the_window_whatever_the_numbers(junk, share, variance):
+def test_matching_stays_within_the_window_for_any_pixels(junk, share, variance):
     side, patch, window, size = 48, 5, 9, 30
     random = np.random.default_rng(0)
     image = random.normal(size=(side, side + 2 * LANES)).astype(np.float32)

@@ -30,7 +30,7 @@ def test_importing_the_package_imports_nothing_heavy():
     assert run(f"import sys, nlridge; print({heavy} & set(sys.modules))") == "set()\n"
 
 
-def test_importing_the_package_takes_no_time():
+def test_importing_the_package_is_fast():
     def seconds(program):
         times = []
         for _ in range(7):
@@ -42,19 +42,19 @@ def test_importing_the_package_takes_no_time():
     assert seconds("import nlridge") < seconds("pass") + 0.05
 
 
-def test_families_are_there_after_importing_the_package_alone():
+def test_families_are_available_after_importing_the_package_alone():
     assert run("import nlridge; print(nlridge.families.Ridge(0.1))") == (
         "Ridge(noisier=0.1, tolerance=0.0)\n"
     )
 
 
-def test_the_torch_module_is_there_after_importing_the_package_alone():
+def test_the_torch_module_is_available_after_importing_the_package_alone():
     pytest.importorskip("torch")
     printed = run("import nlridge; print(nlridge.torch.NLRidge('bm3d'))")
     assert printed == "NLRidge(method='bm3d', data_range=1, strength=1)\n"
 
 
-def test_every_public_name_is_there_in_a_fresh_process():
+def test_every_public_name_is_available_in_a_fresh_process():
     pytest.importorskip("torch")
     program = (
         "import nlridge\nfor name in dir(nlridge): getattr(nlridge, name)\nprint(dir(nlridge))"
@@ -64,7 +64,7 @@ def test_every_public_name_is_there_in_a_fresh_process():
     )
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error():
+def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'nlridge' has no attribute 'denoize'"):
         nlridge.denoize  # noqa: B018
 
@@ -87,7 +87,7 @@ def test_options_of_out_are_refused_without_it(name, value):
 @pytest.mark.parametrize(
     ("name", "value"), [("workers", 2), ("progress", True), ("client", "tcp://127.0.0.1:1")]
 )
-def test_options_that_a_dask_array_has_no_use_for_are_refused(name, value):
+def test_options_that_do_not_apply_to_dask_arrays_are_refused(name, value):
     dask = pytest.importorskip("dask.array")
     with pytest.raises(ValueError, match=sentence(name, value)):
         denoise(dask.from_array(NOISY), 10, **{name: value})
@@ -109,7 +109,7 @@ def test_options_of_large_images_are_refused_for_a_tensor(name, value):
 
 
 @pytest.mark.parametrize("kind", ["tensor", "Dask array"])
-def test_details_are_of_arrays_in_memory(kind):
+def test_details_need_an_array_in_memory(kind):
     module = pytest.importorskip("torch" if kind == "tensor" else "dask.array")
     image = module.tensor(NOISY) if kind == "tensor" else module.from_array(NOISY)
     with pytest.raises(TypeError, match=rf"^image is a {kind}; expected [^\n]+$"):
@@ -136,7 +136,7 @@ class Doubled:
         return 2 * np.asarray(estimate, np.float64)
 
 
-def test_a_noise_model_from_outside_is_taken():
+def test_a_custom_noise_model_is_accepted():
     expected = denoise(NOISY / 2, 5, data_range=255)
     result = denoise(NOISY, noise=Doubled(5.0), data_range=510)
     np.testing.assert_array_equal(result, 2 * expected)

@@ -64,7 +64,7 @@ def test_the_page_stands_alone_and_says_what_was_done(folder):
         assert words in page
 
 
-def test_the_gain_is_that_of_the_truth(folder):
+def test_the_gain_agrees_with_the_truth(folder):
     page = (folder / "report.html").read_text("utf-8")
     said, _, error = page.split("<dt>estimated gain</dt><dd>")[1].split()[:3]
     clean = _truth()
@@ -179,7 +179,7 @@ INSIDE = np.s_[40:-8, 30:-30]  # without tags and the divider at the sides
 
 
 @needs_browser
-def test_it_opens_without_a_complaint(page):
+def test_the_page_opens_without_errors(page):
     assert page.title == "nlridge: 2 images"
     assert page.get_log("browser") == []
     keep("laptop", screenshot(page))
@@ -201,7 +201,7 @@ def test_the_slider_shows_before_on_the_left_and_after_on_the_right(page):
 
 
 @needs_browser
-def test_the_slider_is_dragged(page):
+def test_the_slider_can_be_dragged(page):
     from selenium.webdriver.common.action_chains import ActionChains
 
     set_split(page, 50)
@@ -256,7 +256,7 @@ def test_zoom_shows_the_same_part_of_both(page):
 
 
 @needs_browser
-def test_on_a_telephone_in_the_dark(folder):
+def test_on_a_phone_in_dark_mode(folder):
     with browser(500, 900, dark=True) as driver:
         driver.get((folder / "report.html").as_uri())
         assert driver.execute_script("return matchMedia('(prefers-color-scheme: dark)').matches")
@@ -445,7 +445,7 @@ def test_the_frame_and_the_channel_that_are_chosen_are_shown(stack):
 
 
 @needs_browser
-def test_script_and_style_that_are_not_ours_do_nothing(folder, tmp_path):
+def test_foreign_scripts_and_styles_do_nothing(folder, tmp_path):
     """As if markup had got into the page by a name."""
     page = (folder / "report.html").read_text("utf-8")
     evil = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\"><style>body { display: none }</style>"

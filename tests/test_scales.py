@@ -21,7 +21,7 @@ def noise(*shape):
     return np.random.default_rng(1).normal(0, 1, shape).astype(np.float32)
 
 
-def test_what_each_scale_is_given():
+def test_the_inputs_of_each_scale():
     """By an engine whose results are easy to predict, and different at each scale."""
     calls = []
 
@@ -63,14 +63,14 @@ def test_the_filter_is_the_wavelet_sym8():
 
 @pytest.mark.parametrize("shape", [(64, 64), (63, 70), (5, 9), (1, 1), (1, 30), (2, 3)])
 @pytest.mark.parametrize("level", [1, 2, 3, 6])
-def test_an_image_with_its_own_coarse_one_is_itself(shape, level):
+def test_replacing_the_coarse_part_by_itself_changes_nothing(shape, level):
     image = 100 + noise(2, *shape)
     assert coarser(image).shape == (2, *coarser_shape(shape))
     np.testing.assert_allclose(with_coarse(image, coarser(image), level), image, atol=1e-5)
     np.testing.assert_allclose(coarser(np.full_like(image, 7.0)), 7, rtol=1e-6)
 
 
-def test_what_is_put_back_is_what_was_given():
+def test_the_coarse_part_is_replaced_and_nothing_else():
     """At the first level all of the coarse image is taken, except at the border, and nothing finer changes."""
     image, coarse = noise(1, 128, 144), noise(1, 64, 72)
     result = with_coarse(image, coarse, 1)
@@ -100,7 +100,7 @@ def test_the_variance_of_the_coarser_image():
     assert coarser_noise(PlaneNoise(4.0)).variance == 1.0
 
 
-def test_far_away_nothing_changes_with_two_scales():
+def test_distant_pixels_have_no_influence_with_two_scales():
     small = Recipe(TwoSided(), FIRST, SECOND, Rounds(3, 0.5, 0.3))
     method = replace(small, coarse=CoarseScale(small))
     noisy = texture(700, 720)
@@ -109,7 +109,7 @@ def test_far_away_nothing_changes_with_two_scales():
     np.testing.assert_array_equal(whole[:40, :50], part[:40, :50])
 
 
-def test_far_away_nothing_changes():
+def test_distant_pixels_have_no_influence():
     image = noise(1, 200, 200)
     other = image.copy()
     other[:, 150:] += 5

@@ -1,14 +1,13 @@
 """The PyTorch engine: the same algorithm on tensors."""
 
-import contextlib
-import re
 import subprocess
 import sys
 from functools import partial
 
 import numpy as np
 import pytest
-from groups import Custom, group, uneven
+from groups import Custom, custom_recipe, group, uneven
+from images import texture
 from memory import PEAK
 from skimage import data
 from test_families import STEPS, TAME, estimator_and_group
@@ -19,6 +18,7 @@ from nlridge.algorithm import pyramid
 from nlridge.algorithm.inputs import PlaneNoise
 from nlridge.algorithm.passes import Pass
 from nlridge.algorithm.settings import CoarseScale, Recipe, Rounds, Step
+from nlridge.engines.grid import Block
 from nlridge.families import GroupNoise, Ridge, TwoSided, ridge
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -40,15 +40,7 @@ ALL_OF_IT = Recipe(
 METHODS = {name: name for name in nlridge.method_names()} | {"all of it": ALL_OF_IT}
 SMALL = Recipe(Ridge(tolerance=1.5), Step(4, 8, 3, 9), Step(4, 12, 3, 9))
 methods = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    """Waking threads for small matrices takes longer than the work, above all on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def photograph(shape, sigma=0.1, seed=0):
@@ -78,7 +70,7 @@ def by_cpu(image, sigma=0.1, method="standard"):
 @pytest.mark.parametrize("noise", ["same", "uneven"])
 @pytest.mark.parametrize(("n", "m"), [(4, 9), (9, 5), (49, 18), (25, 60)])
 @pytest.mark.parametrize(("name", "step"), STEPS)
-def test_formulas_give_the_same_for_tensors(name, step, n, m, noise):
+def test_formulas_return_the_same_for_tensors(name, step, n, m, noise):
     estimator, Y, X = estimator_and_group(name, step, n, m)
     Y, X = np.stack([Y, 0.5 * Y]), np.stack([X, 0.5 * X])
     variance = 100.0 if noise == "same" else np.stack([uneven((n, m))] * 2)
@@ -104,7 +96,7 @@ def test_formulas_hold_in_float32(name, step, mean):
     assert np.sqrt(np.mean((result.numpy() - expected) ** 2)) < 0.06
 
 
-def test_what_is_not_positive_gives_nan_and_no_error():
+def test_inverses_of_matrices_that_are_not_positive_are_nan():
     inverses = nlridge.arrays.inverse(torch.tensor([[[-1.0]], [[4.0]]]))
     assert inverses.isnan().flatten().tolist() == [True, False]
 
@@ -270,7 +262,7 @@ def test_images_of_one_level_go_together(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_types_come_back_and_half_precision_computes_in_float32(dtype):
+def test_types_are_kept_and_half_precision_computes_in_float32(dtype):
     _, noisy = photograph((1, 40, 40))
     x = torch.tensor(noisy)[None].to(dtype)
     result = NLRidge()(x, 0.1)
@@ -287,7 +279,7 @@ def test_scaling_by_a_power_of_two_is_exact_and_far_from_one_too():
         np.testing.assert_array_equal(result, np.float32(scale) * expected)
 
 
-def test_noise_that_float32_cannot_resolve_gives_the_image_back():
+def test_noise_that_float32_cannot_resolve_returns_the_image():
     _, noisy = photograph((1, 30, 30))
     bright = noisy.copy()
     bright[0, 10, 10] = 1e12
@@ -361,7 +353,7 @@ def test_the_gradient_is_the_derivative(family):
     assert torch.autograd.gradcheck(partial(module, sigma=0.3), x.requires_grad_(), fast_mode=True)
 
 
-def test_the_gradient_in_colour_and_for_the_network_before():
+def test_the_gradient_in_colour_reaches_a_preceding_network():
     _, noisy = photograph((3, 24, 24))
     gain = torch.tensor(1.0, requires_grad=True)
     x = torch.tensor(noisy)[None]
@@ -403,7 +395,7 @@ def test_python_waits_for_the_device_once_a_call(method):
 
 
 @methods
-def test_a_step_runs_where_there_are_no_numbers(method):
+def test_a_step_runs_on_the_meta_device(method):
     """On the meta device: all tensors are made on the device of the images, and none is ever read."""
     recipe = nlridge.recipe(method, 25) if isinstance(method, str) else method
     noisy = torch.empty(2, 1, 32, 33, device="meta")
@@ -431,7 +423,7 @@ def running_out(times):
     return Recipe(Custom(nlridge.Estimator(formula)), SMALL.first)
 
 
-def test_out_of_memory_is_tried_again_with_half_and_the_knob_is_named():
+def test_out_of_memory_is_retried_with_half_and_the_option_is_named():
     _, noisy = photograph((1, 30, 30))
     expected = denoised(noisy, method=running_out(0))
     with pytest.warns(
@@ -443,7 +435,7 @@ def test_out_of_memory_is_tried_again_with_half_and_the_knob_is_named():
         denoised(noisy, method=running_out(100))
 
 
-def test_a_formula_that_knows_arrays_only_is_told_so():
+def test_a_formula_for_arrays_only_is_refused():
     def formula(Y, X, noise):
         return np.asarray(Y), np.ones(Y[:, 0].shape)
 
@@ -491,7 +483,7 @@ def test_bad_options_get_a_sentence(options, error, message):
         NLRidge(**options)
 
 
-def test_the_module_says_what_it_is_and_has_no_weights():
+def test_the_module_has_a_readable_repr_and_no_weights():
     assert str(NLRidge("bm3d")) == "NLRidge(method='bm3d', data_range=1, strength=1)"
     assert str(NLRidge(ALL_OF_IT)).startswith("NLRidge(method='TwoSided'")
     assert not NLRidge().state_dict()
@@ -507,7 +499,7 @@ def test_more_strength_removes_more():
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.bfloat16, torch.float64])
-def test_denoise_takes_a_tensor_and_gives_one_back(dtype):
+def test_denoise_takes_and_returns_a_tensor(dtype):
     _, noisy = photograph((3, 40, 44))
     image = torch.tensor(200 * noisy).clip(0, 255).to(dtype)
     options = {"channel_axis": 0, "data_range": 255.0}
@@ -519,7 +511,7 @@ def test_denoise_takes_a_tensor_and_gives_one_back(dtype):
 
 
 @pytest.mark.parametrize("sigma", [None, 20.0, [20.0, 20, 25], "map"])
-def test_denoise_with_a_gradient_is_by_the_engine_for_tensors(sigma):
+def test_denoise_with_a_gradient_uses_the_engine_for_tensors(sigma):
     _, noisy = photograph((3, 40, 44))
     stack = np.stack([200 * noisy, 100 * noisy], axis=-1)
     if sigma == "map":
@@ -547,7 +539,7 @@ def test_denoise_with_a_gradient_is_by_the_engine_for_tensors(sigma):
         ({"sigma": [1.0, 2.0]}, "sigma has 2 numbers; expected one"),
     ],
 )
-def test_what_tensors_cannot_do_is_said(options, message):
+def test_unsupported_options_of_tensors_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         nlridge.denoise(torch.rand(9, 9, requires_grad=True), **options)
 
@@ -581,37 +573,12 @@ print(peak() - before)
     assert float(run(program).stdout) < 200
 
 
-def test_without_pytorch_it_is_said_how_to_get_it():
+def test_without_pytorch_the_message_says_how_to_install_it():
     done = run("import sys; sys.modules['torch'] = None; import nlridge.torch")
     assert (
         "ImportError: nlridge.torch needs torch, which is not installed: pip install torch"
         in done.stderr
     )
-
-
-# Examples and benchmarks.
-
-
-def test_plug_and_play_deblurs():
-    from examples.plug_and_play import blur, deblur, psnr, wiener
-
-    truth = torch.tensor(data.camera()[100:196, 180:276] / 255, dtype=torch.float32)[None, None]
-    kernel = torch.full((5, 5), 1 / 25)
-    noise = torch.randn(truth.shape, generator=torch.Generator().manual_seed(0))
-    blurred = blur(truth, kernel) + 0.01 * noise
-    sharp = deblur(blurred, kernel, 0.01, NLRidge("fast"), rounds=6)
-    assert psnr(sharp, truth) > psnr(wiener(blurred, kernel, 0.01), truth) + 1.5
-    assert psnr(sharp, truth) > psnr(blurred, truth) + 4
-
-
-def test_the_benchmark_runs(capsys):
-    from benchmarks import gpu
-
-    with contextlib.suppress(SystemExit):
-        gpu.main(["--size", "48", "--batch", "2", "--repeat", "1", "--device", "cpu"])
-    printed = capsys.readouterr().out
-    for name in nlridge.method_names():
-        assert re.search(rf"{name} +[\d.]+ images/s +.* MB +[\d.]+ dB", printed)
 
 
 def test_a_module_can_be_saved_and_loaded(tmp_path):
@@ -622,3 +589,32 @@ def test_a_module_can_be_saved_and_loaded(tmp_path):
         assert again.method == method
         x = torch.rand(1, 1, 16, 16)
         torch.testing.assert_close(again(x, 0.1), NLRidge(method)(x, 0.1))
+
+
+@pytest.mark.parametrize("needs_gradient", [False, True])
+def test_a_formula_that_calls_numpy_with_a_tensor(needs_gradient):
+    def formula(Y, X, variance):
+        return np.maximum(Y, 0), Y[..., 0, :] * 0 + 1
+
+    image = torch.tensor(texture(24, 30)[None, None], requires_grad=needs_gradient)
+    with pytest.raises(
+        TypeError, match="called a NumPy function with a tensor; expected operators"
+    ):
+        NLRidge(custom_recipe(formula))(image, 10.0)
+
+
+@pytest.mark.parametrize("junk", [np.nan, np.inf, 3e38])
+def test_matching_of_tensors_stays_within_the_image_for_any_pixels(junk):
+    image = torch.randn((1, 1, 20, 24), generator=torch.Generator().manual_seed(0))
+    image[torch.rand(image.shape, generator=torch.Generator().manual_seed(1)) < 0.3] = junk
+    strip = engine.Strip(slice(0, 1), Block(np.arange(0, 17, 4), np.arange(0, 21, 4)), slice(0, 20))
+    step = Pass(Ridge(), False, Step(4, 16, window=9))
+    places = engine.match(image, strip, step, 16)
+    assert 0 <= int(places.min()) <= int(places.max()) <= 16 * 24 + 20
+    assert int((places % 24).max()) <= 20
+
+
+def test_a_tensor_becomes_its_mean_if_sigma_is_near_the_limit_of_float32():
+    noisy = torch.rand(1, 1, 16, 16, generator=torch.Generator().manual_seed(0))
+    mean = noisy.mean().expand_as(noisy)
+    torch.testing.assert_close(NLRidge()(noisy, 3.3e38), mean, atol=0.01, rtol=0)
