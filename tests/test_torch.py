@@ -529,7 +529,7 @@ def test_denoise_with_a_gradient_uses_the_engine_for_tensors(sigma):
     ("options", "message"),
     [
         ({"workers": 2}, "workers is 2; expected None for a tensor that needs a gradient"),
-        ({"progress": True}, "progress is True; expected None for a tensor that needs"),
+        ({"progress": True}, "progress is True; expected False for a tensor that needs"),
         ({"mask": np.zeros((9, 9), bool)}, "(?s)mask is .*; expected None for a tensor"),
         (
             {"noise": nlridge.PoissonGaussianNoise(1.0)},
