@@ -254,3 +254,12 @@ def test_models_are_equal_if_their_values_are():
     assert hash(GaussianNoise(levels)) == hash(GaussianNoise(levels.copy()))
     assert GaussianNoise(levels) != GaussianNoise(2 * levels)
     assert repr(GaussianNoise(levels)) == "GaussianNoise(sigma=a map of shape (3, 4))"
+
+
+def test_signalling_nans_are_missing_like_all_others():
+    """Damaged files have them; arithmetic with them warns."""
+    image = np.random.default_rng(0).normal(100, 10, (64, 64)).astype(np.float32)
+    image.view(np.uint32)[5:9, 7:30] = 0x7FA00001
+    quiet = np.where(np.isnan(image), np.float32(np.nan), image)
+    assert estimate_sigma(image) == estimate_sigma(quiet)
+    np.testing.assert_array_equal(nlridge.denoise(image), nlridge.denoise(quiet))

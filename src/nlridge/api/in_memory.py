@@ -182,7 +182,7 @@ def _channels(pixels: Pixels, missing: Mask | None) -> Iterator[Pixels]:
         else:
             valid = channel[~missing[k]]
             mean = valid.mean(dtype=np.float64) if valid.size else 0.0
-            yield np.where(missing[k], mean, channel).astype(channel.dtype)
+            yield np.where(missing[k], channel.dtype.type(mean), channel)
 
 
 def _sample(pixels: Pixels, missing: Mask | None) -> Pixels:

@@ -83,7 +83,9 @@ def _usable_pixels(
         enough = len(levels) > 2 and counts[extreme] > 0.001 * pixels.size
         if enough and counts[extreme] > 10 * counts[next_to_it]:
             excluded |= pixels == levels[extreme]
-    return pixels.astype(np.float64), excluded
+    # Missing pixels may be signalling NaNs, with which casts and arithmetic warn.
+    valid = pixels if missing is None else np.where(missing, pixels.dtype.type(0), pixels)
+    return valid.astype(np.float64), excluded
 
 
 def _in_units(channels: list[_Channel]) -> tuple[list[_Channel], float]:

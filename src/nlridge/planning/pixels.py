@@ -69,9 +69,8 @@ def restored(
                 values = plan.noise.restore(values)
                 # A result may be slightly larger than the largest pixel, and would overflow near the dtype's limit.
                 values = np.clip(values, -largest, largest)
-                if missing is not None:
-                    values = np.where(missing[channel, rows], pixels[channel, rows], values)
-                result[channel, rows] = values
+                valid = True if missing is None else ~missing[channel, rows]
+                np.copyto(result[channel, rows], values, casting="same_kind", where=valid)
     return result
 
 
