@@ -196,7 +196,7 @@ def _check_images(x: Any) -> None:
 def _checked_sigma(sigma: Any, images: Tensor) -> Tensor:
     """The standard deviation of the noise as a tensor of four dimensions that broadcasts against the images."""
     if not isinstance(sigma, Tensor):
-        if np.ndim(sigma) == 0:
+        if isinstance(sigma, str) or (not isinstance(sigma, Sequence) and np.ndim(sigma) == 0):
             number = checked_positive("sigma", sigma)
             if not number <= torch.finfo(images.dtype).max:
                 raise ValueError(

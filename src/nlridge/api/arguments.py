@@ -57,7 +57,7 @@ def checked_image(
 
 
 def checked_tile(tile: Any) -> int:
-    return 2048 if tile is None else checked_whole("tile", tile, 64)
+    return 2048 if tile is None else checked_whole("tile", tile, 64, 2**30)
 
 
 def expect_none(where: str, **arguments: Any) -> None:

@@ -43,12 +43,12 @@ class GaussianNoise:
 
     def __init__(self, sigma: float | Sequence[float] | npt.NDArray[Any]) -> None:
         try:
-            if np.asarray(sigma).dtype.kind not in "uifO":  # text and truth values are not numbers
+            given = np.asarray(sigma)
+            if given.dtype.kind not in "uifO":  # text and truth values are not numbers
                 raise TypeError
             with np.errstate(over="ignore"):  # of larger floats
-                levels = (
-                    np.array(sigma, np.float64) + 0.0
-                )  # no negative zeros, which hash differently
+                # Without negative zeros, which hash differently.
+                levels = given.astype(np.float64) + 0.0
         except (TypeError, ValueError, OverflowError):
             raise TypeError(
                 f"sigma is {shown(sigma)}; expected a number or an array of numbers"
