@@ -66,7 +66,7 @@ def _ordinary(folder: Path, suffix: str) -> None:
 
 
 def _report(folder: Path) -> None:
-    report.datetime = types.SimpleNamespace(now=lambda: datetime(2000, 1, 1))  # type: ignore
+    report.datetime = types.SimpleNamespace(now=lambda: datetime(2000, 1, 1))
     with report.page_at(folder / "out.html"):
         pass
 
