@@ -4,6 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import to_device_of
 from .tuning import DEFAULT, Tuning
 
 Image: TypeAlias = Any
@@ -16,15 +20,22 @@ class PlaneNoise:
 
     variance: float | Image
     """One number for all pixels, or an image with one plane for all planes or one plane for each."""
+    correlation: npt.NDArray[np.float64] | None = None
+    """The autocovariance of each plane in units of the variance, (planes, 2 a + 1, 2 b + 1); None for white noise."""
 
     def scaled(self, factor: float) -> "PlaneNoise":
         """Noise whose variance is multiplied by a factor."""
-        return PlaneNoise(factor * self.variance)
+        return replace(self, variance=factor * self.variance)
 
     @property
     def level(self) -> float | Image:
         """The standard deviation."""
-        return self.variance**0.5
+        level = self.variance**0.5
+        if self.correlation is None:
+            return level
+        _, height, width = self.correlation.shape
+        planes = np.sqrt(self.correlation[:, height // 2, width // 2]).astype(np.float32)
+        return level * to_device_of(level, planes[:, None, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +87,10 @@ class StepInputs:
             noisy=once(self.noisy),
             guide=once(self.guide),
             similar=once(self.similar),
-            noise=self.noise if isinstance(variance, float) else PlaneNoise(once(variance)),
+            noise=(
+                self.noise
+                if isinstance(variance, float)
+                else replace(self.noise, variance=once(variance))
+            ),
             partly=None if partly is None else replace(partly, original=once(partly.original)),
         )

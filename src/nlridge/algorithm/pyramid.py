@@ -41,11 +41,27 @@ def coarser_shape(shape: tuple[int, int]) -> tuple[int, int]:
 
 def coarser_noise(noise: PlaneNoise) -> PlaneNoise:
     """The noise of the coarser image."""
-    variance = noise.variance
+    variance, correlation = noise.variance, noise.correlation
     if isinstance(variance, float | int):
-        return PlaneNoise(variance / 4)
-    squares = tuple(tap**2 for tap in _FILTER)
-    return PlaneNoise(_halved(_halved(variance, squares).mT, squares).mT / 4)
+        variance = variance / 4
+    else:
+        squares = tuple(tap**2 for tap in _FILTER)
+        variance = _halved(_halved(variance, squares).mT, squares).mT / 4
+    if correlation is not None:
+        correlation = np.array([_coarser_correlation(plane) for plane in correlation])
+    return PlaneNoise(variance, correlation)
+
+
+def _coarser_correlation(correlation: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """r'(d) = Σ a(e) r(2 d - e), with the autocorrelation a of the filter, which is 1 at 0 for both axes."""
+    overlap = np.correlate(_FILTER, _FILTER, "full")
+    for _ in range(2):
+        reach, wide = len(correlation) // 2, len(overlap) // 2
+        half = (reach + wide) // 2
+        distance = 2 * np.arange(-half, half + 1)[:, None] - np.arange(-reach, reach + 1)
+        taps = np.where(abs(distance) <= wide, overlap[np.clip(distance + wide, 0, 2 * wide)], 0.0)
+        correlation = (taps @ correlation).T
+    return correlation
 
 
 def with_coarse(
