@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from .api.estimating import estimate_noise, estimate_sigma
     from .api.quality import Quality, estimate_quality
     from .families import Estimator, Family
+    from .noise.correlated import CorrelatedNoise
     from .noise.gaussian import GaussianNoise
     from .noise.poisson import PoissonGaussianNoise
 
 # NumPy, Numba and the kernels are imported when a name is first used.
 _HOMES = {
     "CoarseScale": ".algorithm.settings",
+    "CorrelatedNoise": ".noise.correlated",
     "Denoised": ".api.denoising",
     "Estimator": ".families",
     "Family": ".families",
@@ -41,6 +43,7 @@ _MODULES = ("families", "kernels", "noise", "torch")
 
 __all__ = [
     "CoarseScale",
+    "CorrelatedNoise",
     "Denoised",
     "Estimator",
     "Family",

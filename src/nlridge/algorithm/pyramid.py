@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import library, to_device_of
+from ..arrays import as_array_like, library, to_device_of
 from .inputs import PlaneNoise
 
 Image = npt.NDArray[np.float32]
@@ -72,6 +72,9 @@ def with_coarse(
     Level 1 has half the size of the image, level 2 a quarter, and so on; `coarse` has half the size. Changes are
     clipped to `most`: larger ones are not due to noise but, for example, to a hot pixel, and must not spread.
     """
+    if not isinstance(most, float):  # one for each plane, or an image
+        most = as_array_like(most, image)
+        most = most[:, None] if most.ndim < image.ndim else most  # a batch of images
     change = (coarse - coarser(image)).clip(-most, most)
     sizes = []
     for _ in range(level - 1):

@@ -10,7 +10,9 @@ from ..families.bm3d import haar
 from .settings import CoarseScale, Recipe, Rounds, Step
 
 
-def recipe(name: str, sigma: float, data_range: float = 255.0) -> Recipe:
+def recipe(
+    name: str, sigma: float, data_range: float = 255.0, *, correlated: bool = False
+) -> Recipe:
     """Return the recipe of a named method for a noise level.
 
     Parameters
@@ -21,6 +23,8 @@ def recipe(name: str, sigma: float, data_range: float = 255.0) -> Recipe:
         Standard deviation of the noise, in the units of the image.
     data_range : float, optional
         The range of the image's values, in the same units.
+    correlated : bool, optional
+        Whether the noise is correlated from pixel to pixel.
 
     Returns
     -------
@@ -50,7 +54,8 @@ def recipe(name: str, sigma: float, data_range: float = 255.0) -> Recipe:
     for argument, value in (("sigma", sigma), ("data_range", data_range)):
         if not 0 <= number(argument, value) < 1e301:
             raise ValueError(f"{argument} is {shown(value)}; expected a finite non-negative number")
-    return _RECIPES[name](table_level(sigma, data_range))
+    level = table_level(sigma, data_range)
+    return _for_correlated_noise(_RECIPES[name], level) if correlated else _RECIPES[name](level)
 
 
 def table_level(sigma: float, data_range: float) -> float:
@@ -103,6 +108,8 @@ _FAST: _Rows = {
     50: (Step(11, 16, 6, 29), Step(8, 112, 8, chroma_group_size=144)),
 }
 
+_PENALTY = 0.8  # of the two-sided family for correlated noise
+
 # NL-Bayes, chosen on the odd-numbered images of BSD68: small patches and, in the first step, groups of more than n
 # patches, which the variance of SURE requires. In the second step, larger groups are worse.
 _NL_BAYES: _Rows = {
@@ -143,6 +150,21 @@ def _row(rows: dict[int, _Row], level: float) -> _Row:
 
 def _two_scales(rows: dict[int, Recipe], level: float) -> Recipe:
     return replace(_row(rows, level), coarse=CoarseScale(_row(rows, level / 2)))
+
+
+def _for_correlated_noise(recipe_at: Callable[[float], Recipe], level: float) -> Recipe:
+    """The recipe for correlated noise, of which patches close to each other tell less than their number suggests.
+
+    Groups are larger, and the two-sided family needs a larger penalty. The noise has more power at low frequencies, so
+    that a coarse scale helps at all levels, and has nearly as much noise as the image itself.
+    """
+    fine = recipe_at(level)
+    if isinstance(fine.family, TwoSided):
+        fine = replace(fine, family=replace(fine.family, penalty=_PENALTY))
+    if fine.second is not None:
+        size = -(-fine.second.group_size * 7 // 5 // 8) * 8
+        fine = replace(fine, second=replace(fine.second, group_size=size))
+    return replace(fine, coarse=CoarseScale(replace(fine, coarse=None)))
 
 
 _RECIPES: dict[str, Callable[[float], Recipe]] = {

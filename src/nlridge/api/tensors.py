@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..checks import shown
+from ..noise.correlated import CorrelatedNoise
 from ..noise.estimation import noise_of
 from ..noise.gaussian import GaussianNoise
 from ..planning.layout import layout_of
@@ -56,7 +57,8 @@ def _denoise_frames(
     clean = []
     for k, frame in enumerate(layout.frames(image)):
         noise = noise_of(on_host(frame), None) if options.noise is None else options.noise
-        if not isinstance(noise, GaussianNoise):
+        base = noise.noise if isinstance(noise, CorrelatedNoise) else noise
+        if not isinstance(base, GaussianNoise):
             raise ValueError(
                 f"noise is {shown(noise)}; expected Gaussian noise {where}: "
                 "pass sigma, or the image as an array"
@@ -67,7 +69,8 @@ def _denoise_frames(
             clean.append(floats)
             continue
         data_range = options.data_range or _range(on_host(frame))
-        module = NLRidge(options.method, data_range=data_range)
+        correlation = getattr(noise, "correlation", None)
+        module = NLRidge(options.method, data_range=data_range, correlation=correlation)
         module.tuning = options.tuning
         clean.append(module(floats[None], torch.tensor(level))[0])
     result: Tensor = layout.like_image(torch.stack(clean))

@@ -125,8 +125,7 @@ def evaluate_whitened(
     `rows` and `columns`, of shape (..., m), are the positions of the patches. The formula may mix all patches of a
     whitened group, so that all patches of a group get the same weight, apart from their own noise.
     """
-    n, m = Y.shape[-2:]
-    patch_noise = noise.in_patches(Y)[..., None, :] / n
+    patch_noise = noise.in_patches(Y)[..., None, :] / Y.shape[-2]
     typical = patch_noise.mean(axis=-1)[..., None]
     scales = (typical / patch_noise) ** 0.5  # these give all patches the same noise
     T = _patch_covariance(whitening, rows, columns, Y)
@@ -137,9 +136,7 @@ def evaluate_whitened(
     brightness = Y[..., :1].mean(axis=-2)[..., None, :]  # float32 loses no digits on what is left
     white_Y = W @ (Y - brightness) @ to_white
     white_X = white_Y if X is Y else W @ (X - brightness) @ to_white
-    estimate, weights = evaluate(
-        formula, white_Y, white_X, GroupNoise(broadcast_like(typical, Y))
-    )
+    estimate, weights = evaluate(formula, white_Y, white_X, GroupNoise(broadcast_like(typical, Y)))
     weight = 1 / (1 / weights).mean(axis=-1)[..., None]
     return brightness + inverse_W @ estimate @ to_colour, weight * scales[..., 0, :] ** 2
 
@@ -257,9 +254,7 @@ def whiten_group(tables, group, brightness, scales, K, v, n, m, inside, work, wh
             store(work, o, centred * splat(scales[j]))
     for o in range(m * size, side * size, LANES):
         store(work, o, splat(np.float32(0)))
-    product(
-        white, ZERO, size, work, ZERO, size, ONE, tables.whiten, ZERO, size, panels(m), size, n
-    )
+    product(white, ZERO, size, work, ZERO, size, ONE, tables.whiten, ZERO, size, panels(m), size, n)
     for o in range(panels(m) * size, side * size, LANES):
         store(white, o, splat(np.float32(0)))
     for p in range(side - LANES, -1, -LANES):

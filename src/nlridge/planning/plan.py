@@ -17,6 +17,7 @@ from ..algorithm.recipes import recipe
 from ..algorithm.settings import Recipe
 from ..algorithm.tuning import Tuning
 from ..noise import Noise, power_of_two
+from ..noise.correlated import correlation_between
 from .channels import Planes, planes_of
 from .options import Options
 
@@ -61,7 +62,13 @@ class Plan:
     def plane_noise(self, planes: Planes, levels: Array) -> PlaneNoise:
         """The noise of a set of planes, from the noise levels of the channels, which broadcast against the image."""
         scales = self.scales[:, None, None] if len(levels) > 1 else self.scales.max()
-        return PlaneNoise(planes.variance(np.square(levels * scales).astype(np.float32)))
+        variance = planes.variance(np.square(levels * scales).astype(np.float32))
+        return PlaneNoise(variance, self.correlation(planes))
+
+    def correlation(self, planes: Planes) -> Array | None:
+        """The autocovariance of the noise of each plane of a set; None for white noise."""
+        between = correlation_between(self.noise, self.shape[0])
+        return None if between is None else planes.correlation(between, self.levels * self.scales)
 
 
 def plan_for(
@@ -82,17 +89,18 @@ def plan_for(
     levels = np.where(noisy, facts.levels, 0.0)
     if scales is None:
         scales = np.array([1 / power_of_two(level) if level > 0 else 0.0 for level in levels])
+    between = correlation_between(facts.noise, channels)
     method = options.method
     if isinstance(method, str):
         typical, span = (_rms(values[noisy]) if noisy.any() else 1.0 for values in (levels, ranges))
-        method = recipe(method, typical, span)
+        method = recipe(method, typical, span, correlated=between is not None)
     return Plan(
         shape,
         facts.noise,
         method.within(shape[1:]),
         levels,
         scales,
-        tuple(planes_of(facts.covariance, levels, scales)),
+        tuple(planes_of(facts.covariance, levels, scales, between)),
         options.tuning,
     )
 
