@@ -8,7 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from . import pyramid
+from .filtering import Filters, filters_of
 from .inputs import Image, PartialDenoising, PlaneNoise, StepInputs
 from .passes import Pass, passes_of
 from .settings import Recipe, Rounds
@@ -28,13 +32,15 @@ class RunPass(Protocol):
 
 
 class Pyramid(Protocol):
-    """The interface of the module `pyramid`, which other kinds of images may implement in their own way."""
+    """The filters of the module `pyramid`, which other kinds of images may implement in their own way."""
 
     def coarser(self, image: Image) -> Image: ...
 
     def coarser_noise(self, noise: PlaneNoise) -> PlaneNoise: ...
 
     def with_coarse(self, image: Image, coarse: Image, level: int, most: Any) -> Image: ...
+
+    def filtered(self, image: Image, taps: npt.NDArray[np.float32]) -> Image: ...
 
 
 def denoised(
@@ -49,11 +55,19 @@ def denoised(
 ) -> Iterator[Image]:
     """Yield the pilot and the result of a recipe.
 
+    If a short filter makes the noise white, the filtered image is denoised, and the changes are filtered back.
+
     If the recipe has a coarse scale, an image of half the size is denoised first. It has half the noise, so that its
     broad structures are better preserved, and replaces those of the pilot and of the result.
 
     The parameters are those of `two_steps`; `scales` provides the functions of the module `pyramid`.
     """
+    filters = filters_of(noise.correlation) if recipe.prefilter else None
+    if filters is not None:
+        yield from _denoised_by_filter(
+            noisy, noise, filters, recipe, run, tuning, renewed=renewed, scales=scales
+        )
+        return
     scale = recipe.coarse
     if scale is None:
         yield from two_steps(noisy, noise, recipe, run, tuning, renewed=renewed)
@@ -69,6 +83,36 @@ def denoised(
     yield next(steps)
     for result in steps:
         yield scales.with_coarse(result, coarse, scale.result_level, most)
+
+
+def _denoised_by_filter(
+    noisy: Image,
+    noise: PlaneNoise,
+    filters: Filters,
+    recipe: Recipe,
+    run: RunPass,
+    tuning: Tuning,
+    *,
+    renewed: Callable[[Image], Image] | None,
+    scales: Pyramid,
+) -> Iterator[Image]:
+    """`denoised` for noise that a filter makes white."""
+    white = scales.filtered(noisy, filters.whiten)
+
+    def back(image: Image) -> Image:
+        return noisy + scales.filtered(image - white, filters.colour)
+
+    renewed_white = None
+    if renewed is not None:
+
+        def renewed_white(pilot: Image) -> Image:
+            return scales.filtered(renewed(back(pilot)), filters.whiten)
+
+    white_noise = PlaneNoise(noise.variance)
+    for image in denoised(
+        white, white_noise, recipe, run, tuning, renewed=renewed_white, scales=scales
+    ):
+        yield back(image)
 
 
 def two_steps(

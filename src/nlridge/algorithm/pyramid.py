@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import as_array_like, library, to_device_of
+from .filtering import filtered as filtered
 from .inputs import PlaneNoise
 
 Image = npt.NDArray[np.float32]

@@ -11,7 +11,7 @@ from .settings import CoarseScale, Recipe, Rounds, Step
 
 
 def recipe(
-    name: str, sigma: float, data_range: float = 255.0, *, correlated: bool = False
+    name: str, sigma: float, data_range: float = 255.0, *, correlation: str = "none"
 ) -> Recipe:
     """Return the recipe of a named method for a noise level.
 
@@ -23,8 +23,9 @@ def recipe(
         Standard deviation of the noise, in the units of the image.
     data_range : float, optional
         The range of the image's values, in the same units.
-    correlated : bool, optional
-        Whether the noise is correlated from pixel to pixel.
+    correlation : {"none", "short", "long"}, optional
+        How far the noise is correlated: not at all, over so few pixels that a short filter makes it white, as in
+        photographs, or further, as stripes are.
 
     Returns
     -------
@@ -54,8 +55,15 @@ def recipe(
     for argument, value in (("sigma", sigma), ("data_range", data_range)):
         if not 0 <= number(argument, value) < 1e301:
             raise ValueError(f"{argument} is {shown(value)}; expected a finite non-negative number")
+    if correlation not in ("none", "short", "long"):
+        raise ValueError(f"correlation is {shown(correlation)}; expected 'none', 'short' or 'long'")
     level = table_level(sigma, data_range)
-    return _for_correlated_noise(_RECIPES[name], level) if correlated else _RECIPES[name](level)
+    white = _RECIPES[name](level)
+    if correlation == "none":
+        return white
+    if correlation == "short" and white.prefilter:
+        return _with_coarse_scale(white, _RECIPES[name](level / 2))
+    return _for_long_correlation(white)
 
 
 def table_level(sigma: float, data_range: float) -> float:
@@ -108,8 +116,6 @@ _FAST: _Rows = {
     50: (Step(11, 16, 6, 29), Step(8, 112, 8, chroma_group_size=144)),
 }
 
-_PENALTY = 0.8  # of the two-sided family for correlated noise
-
 # NL-Bayes, chosen on the odd-numbered images of BSD68: small patches and, in the first step, groups of more than n
 # patches, which the variance of SURE requires. In the second step, larger groups are worse.
 _NL_BAYES: _Rows = {
@@ -152,19 +158,28 @@ def _two_scales(rows: dict[int, Recipe], level: float) -> Recipe:
     return replace(_row(rows, level), coarse=CoarseScale(_row(rows, level / 2)))
 
 
-def _for_correlated_noise(recipe_at: Callable[[float], Recipe], level: float) -> Recipe:
-    """The recipe for correlated noise, of which patches close to each other tell less than their number suggests.
+def _best(level: float) -> Recipe:
+    return replace(_two_scales(_BEST, level), prefilter=False)
 
-    Groups are larger, and the two-sided family needs a larger penalty. The noise has more power at low frequencies, so
-    that a coarse scale helps at all levels, and has nearly as much noise as the image itself.
+
+def _with_coarse_scale(fine: Recipe, small: Recipe) -> Recipe:
+    """The recipe with a coarse scale, which helps at all levels: correlated noise has much power at low frequencies."""
+    return replace(fine, coarse=CoarseScale(replace(small, coarse=None)))
+
+
+def _for_long_correlation(white: Recipe) -> Recipe:
+    """The recipe for noise that is whitened group by group.
+
+    Patches close to each other tell less than their number suggests. So groups are larger, and the two-sided family
+    needs a larger penalty. The coarse scale has nearly as much noise as the image itself.
     """
-    fine = recipe_at(level)
+    fine = replace(white, coarse=None)
     if isinstance(fine.family, TwoSided):
-        fine = replace(fine, family=replace(fine.family, penalty=_PENALTY))
+        fine = replace(fine, family=replace(fine.family, penalty=1.4 * fine.family.penalty))
     if fine.second is not None:
-        size = -(-fine.second.group_size * 7 // 5 // 8) * 8
+        size = -(-fine.second.group_size * 12 // 7 // 8) * 8
         fine = replace(fine, second=replace(fine.second, group_size=size))
-    return replace(fine, coarse=CoarseScale(replace(fine, coarse=None)))
+    return replace(fine, coarse=CoarseScale(fine, pilot_level=2))
 
 
 _RECIPES: dict[str, Callable[[float], Recipe]] = {
@@ -172,7 +187,7 @@ _RECIPES: dict[str, Callable[[float], Recipe]] = {
     "standard": lambda level: (
         _two_scales(_STANDARD, level) if level > 15 else _row(_STANDARD, level)
     ),
-    "best": lambda level: _two_scales(_BEST, level),
+    "best": _best,
     "nl-ridge": lambda level: Recipe(Ridge(), *_row(_TABLE_1, level)),
     "nl-bayes": lambda level: Recipe(Bayes(), *_row(_NL_BAYES, level)),
     "bm3d": lambda level: Recipe(BM3D(group_transform=haar), *_row(_BM3D, level)),

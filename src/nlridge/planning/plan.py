@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..algorithm.filtering import filters_of
 from ..algorithm.inputs import PlaneNoise
 from ..algorithm.recipes import recipe
 from ..algorithm.settings import Recipe
@@ -90,17 +91,22 @@ def plan_for(
     if scales is None:
         scales = np.array([1 / power_of_two(level) if level > 0 else 0.0 for level in levels])
     between = correlation_between(facts.noise, channels)
+    plane_sets = tuple(planes_of(facts.covariance, levels, scales, between))
     method = options.method
     if isinstance(method, str):
         typical, span = (_rms(values[noisy]) if noisy.any() else 1.0 for values in (levels, ranges))
-        method = recipe(method, typical, span, correlated=between is not None)
+        correlation = "none"
+        if between is not None:
+            of_planes = (planes.correlation(between, levels * scales) for planes in plane_sets)
+            correlation = "short" if all(map(filters_of, of_planes)) else "long"
+        method = recipe(method, typical, span, correlation=correlation)
     return Plan(
         shape,
         facts.noise,
         method.within(shape[1:]),
         levels,
         scales,
-        tuple(planes_of(facts.covariance, levels, scales, between)),
+        plane_sets,
         options.tuning,
     )
 
