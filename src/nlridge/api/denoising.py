@@ -1,6 +1,7 @@
 """`denoise` and `denoise_with_details`."""
 
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import Any, Protocol, TypeVar, overload
 
@@ -204,7 +205,13 @@ def denoise(  # type: ignore[misc]
     >>> bool(np.std(blind - clean) < 4)
     True
     """
-    tuning = Tuning(strength)
+    options_for = partial(
+        checked_options,
+        noise=noise,
+        method=method,
+        data_range=data_range,
+        tuning=Tuning(strength),
+    )
     layout: dict[str, Any] = {
         "mask": mask,
         "stack_axis": stack_axis,
@@ -214,9 +221,8 @@ def denoise(  # type: ignore[misc]
         expect_none("for a tensor", out=out, tile=tile, client=client)
         from .tensors import denoise_tensor, on_host  # imports PyTorch
 
-        options = checked_options(on_host(sigma), noise, method, data_range, tuning)
+        options = options_for(on_host(sigma))
         return denoise_tensor(image, options, workers=workers, progress=progress, **layout)
-    options = checked_options(sigma, noise, method, data_range, tuning)
     if is_dask(image) or out is not None:
         from ..large.entry import denoise_large
 
@@ -226,7 +232,8 @@ def denoise(  # type: ignore[misc]
             expect_none("with client", workers=workers)
         return denoise_large(
             image,
-            options,
+            sigma,
+            options_for,
             out=out,
             tile=checked_tile(tile),
             client=client,
@@ -236,7 +243,7 @@ def denoise(  # type: ignore[misc]
         )
     expect_none("without out", tile=tile, client=client)
     threads, progress = checked_workers(workers), checked_progress(progress)
-    return denoise_array(frames_of(image, options, **layout), threads, progress)
+    return denoise_array(frames_of(image, options_for(sigma), **layout), threads, progress)
 
 
 @dataclass(frozen=True, eq=False)
