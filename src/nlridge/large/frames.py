@@ -27,6 +27,7 @@ Mask = npt.NDArray[np.bool_]
 _SAMPLE_SIDE = 512
 _SAMPLES_PER_AXIS = 4
 _GAP = 8  # masked pixels between the squares
+_COLUMNS = 1024  # of a map that are measured at a time, to limit the size of temporary arrays
 
 
 @dataclass(frozen=True)
@@ -208,8 +209,11 @@ def plan_frame(source: Source, layout: Layout, options: Options) -> PlannedFrame
         pixels, missing = sample_of(source)
         is_empty = missing is not None and missing.all()
         noise = GaussianNoise(0) if is_empty else noise_of(pixels, missing, options.kind)
-    bounds = _bounds(source)
     levels = levels_of(noise, layout)[0]
+    if source.levels is not None and image.shape[1:] == (1, 1):  # one number for each channel
+        levels = source.levels.read(range(1)).astype(np.float64)
+        source = replace(source, levels=None)
+    bounds = _bounds(source)
     if bounds:
         levels = np.array([[[typical]] for typical, _ in bounds])
     typical = np.broadcast_to(levels[:, 0, 0], channels)
@@ -236,11 +240,14 @@ def _bounds(source: Source) -> tuple[Bounds, ...]:
     def parts() -> Iterator[tuple[Any, Mask | None, Pixels]]:
         nonlocal negative, positive
         for rows in split_range(range(source.image.shape[1]), source.image.rows_at_once):
-            pixels, missing, levels = source.read(rows)
-            assert levels is not None
-            negative += np.count_nonzero(levels < 0)
-            positive += np.count_nonzero(levels > 0)
-            yield levels, missing, pixels
+            arrays = [frame.read(rows) for frame in source.frames]
+            for columns in split_range(range(source.image.shape[2]), _COLUMNS):
+                some = [array[:, :, columns.start : columns.stop] for array in arrays]
+                pixels, missing, levels = part_of(rows, some)
+                assert levels is not None
+                negative += np.count_nonzero(levels < 0)
+                positive += np.count_nonzero(levels > 0)
+                yield levels, missing, pixels
 
     bounds = bounds_of(parts())
     if negative:

@@ -1,6 +1,6 @@
 """The way of a frame from pixels to denoised planes, for all that compute images in bands of rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,9 +13,12 @@ from ..planning.levels import REACH, Bounds, bounded_levels
 from ..planning.missing import union
 from ..planning.pixels import renewed, stabilised
 from ..planning.plan import Plan
-from .frames import PlannedFrame, part_of
+from .bands import split_range
+from .frames import PlannedFrame, SourcePart, part_of
 from .lazy import Image
 from .scales import BandScales, Needed, Part, same_rows, slice_within
+
+_COLUMNS = 256  # that are processed at a time, to limit the size of temporary arrays of float64
 
 
 def denoised_planes(
@@ -29,73 +32,87 @@ def denoised_planes(
 
     `sources` are the image, its masks, and its map of noise levels, if it has any (see `Source.frames`).
     """
-    plan = planned.plan
+    plan, bounds = planned.plan, planned.bounds
     _, height, width = plan.shape
-    shape = (len(planes.channels), height, width)
-    around = partial(_rows_around, height, REACH if planned.bounds else 0)
-    inputs: list[Needed] = [(source, around) for source in sources]
+    count = len(planes.channels)
+    reach = REACH if bounds else 0
+
+    def computed(count: int, function: Callable[..., Any]) -> Any:
+        part = partial(_from_sources, partial(function, plan, bounds, planes), count, reach)
+        inputs: list[Needed] = [(source, partial(_around, height, reach)) for source in sources]
+        return bands.computed((count, height, width), part, *inputs)
+
     noise, renew = plan.plane_noise(planes, planned.levels), None
-    if planned.bounds:
-        of_noise = (shape[0] if len(planned.bounds) > 1 else 1, height, width)
-        variance = bands.computed(
-            of_noise, partial(_variance_part, plan, planned.bounds, planes), *inputs
-        )
+    if bounds:
+        variance = computed(count if len(bounds) > 1 else 1, _variance_part)
         noise = replace(noise, variance=variance)
-    channels = bands.computed(shape, partial(_channels_part, plan, planned.bounds, planes), *inputs)
-    noisy = channels
     if planned.may_have_gaps:
-        noisy = bands.filled(channels)
+        with_gaps = computed(count, _channels_part)
+        noisy = bands.computed(
+            with_gaps.shape, partial(_planes_part, planes), (bands.filled(with_gaps), same_rows)
+        )
 
         def renew(pilot: Any) -> Any:
             """Return the noisy image of the second step."""
-            gaps_and_pilot = (channels, same_rows), (pilot, same_rows)
-            return bands.computed(shape, partial(_renewed_part, planes), *gaps_and_pilot)
+            inputs = (with_gaps, same_rows), (pilot, same_rows)
+            return bands.computed(with_gaps.shape, partial(_renewed_part, planes), *inputs)
 
-    if len(planes.channels) > 1:
-        noisy = bands.computed(shape, partial(_planes_part, planes), (noisy, same_rows))
+    else:
+        noisy = computed(count, _noisy_part)
     *_, result = denoised(
         noisy, noise, plan.recipe, run_pass, plan.tuning, renewed=renew, scales=bands
     )
     return result
 
 
-def _rows_around(height: int, reach: int, rows: range) -> range:
-    return range(max(rows.start - reach, 0), min(rows.stop + reach, height))
+def _around(length: int, reach: int, rows: range) -> range:
+    return range(max(rows.start - reach, 0), min(rows.stop + reach, length))
 
 
-def _variance_part(
-    plan: Plan, bounds: Sequence[Bounds], planes: Planes, rows: range, *sources: Part
-) -> Image:
-    """Compute some rows of the variance of the noise in the planes."""
-    available = sources[0].rows
-    pixels, missing, levels = part_of(available, [source.pixels for source in sources])
-    assert levels is not None
-    bounded = bounded_levels(levels, missing, bounds, len(pixels)).all
-    variance: Any = plan.plane_noise(planes, bounded).variance
-    return np.asarray(variance)[:, slice_within(rows, available)]
+def _variance_part(plan: Plan, bounds: Sequence[Bounds], planes: Planes, part: SourcePart) -> Any:
+    """Compute the variance of the noise in the planes for some pixels and those around them."""
+    assert part.levels is not None
+    levels = bounded_levels(part.levels, part.missing, bounds, len(part.pixels)).all
+    return plan.plane_noise(planes, levels).variance
 
 
-def _channels_part(
-    plan: Plan, bounds: Sequence[Bounds], planes: Planes, rows: range, *sources: Part
-) -> Image:
-    """Compute some rows of the stabilised channels; pixels to be filled in are NaN."""
-    available = sources[0].rows
-    pixels, missing, levels = part_of(available, [source.pixels for source in sources])
+def _channels_part(plan: Plan, bounds: Sequence[Bounds], planes: Planes, part: SourcePart) -> Any:
+    """Compute the stabilised channels for some pixels; those to be filled in are NaN."""
+    pixels, missing, levels = part
     unreliable = None
     if levels is not None:
         unreliable = bounded_levels(levels, missing, bounds, len(pixels)).unreliable
-    inside = np.s_[:, slice_within(rows, available)]
-    missing, filled = (
-        None if mask is None else mask[inside]
-        for mask in (missing, union(missing, unreliable, pixels.shape))
-    )
-    channels = stabilised(plan, planes.channels, pixels[inside], missing, filled)
+    filled = union(missing, unreliable, pixels.shape)
+    channels = stabilised(plan, planes.channels, pixels, missing, filled)
     return select_channels(channels, planes.channels)
 
 
+def _noisy_part(plan: Plan, bounds: Sequence[Bounds], planes: Planes, part: SourcePart) -> Any:
+    """Compute the noisy planes for some pixels."""
+    return planes.product(_channels_part(plan, bounds, planes, part))
+
+
+def _from_sources(
+    function: Callable[[SourcePart], Image], planes: int, reach: int, rows: range, *sources: Part
+) -> Image:
+    """Compute some rows of an image of so many planes, some columns at a time, from pixels and those around them."""
+    available, width = sources[0].rows, sources[0].pixels.shape[2]
+    result = np.empty((planes, len(rows), width), np.float32)
+    for columns in split_range(range(width), _COLUMNS):
+        needed = _around(width, reach, columns)
+        arrays = [source.pixels[:, :, needed.start : needed.stop] for source in sources]
+        part = function(part_of(available, arrays))
+        result[:, :, columns.start : columns.stop] = part[
+            :, slice_within(rows, available), slice_within(columns, needed)
+        ]
+    return result
+
+
 def _planes_part(planes: Planes, rows: range, channels: Part) -> Image:
+    """Compute some rows of planes from channels without gaps."""
     return planes.product(channels.pixels)
 
 
 def _renewed_part(planes: Planes, rows: range, channels: Part, pilot: Part) -> Image:
+    """Compute some rows of planes in which gaps take their values from the pilot."""
     return renewed(planes, channels.pixels, np.isnan(channels.pixels), pilot.pixels)

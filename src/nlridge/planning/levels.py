@@ -36,6 +36,7 @@ UNKNOWN = 1e4
 # How far the neighbours of a pixel that its bounded level depends on are away, in pixels.
 REACH = 2 * AROUND
 _STEP = 42  # bits of a float64 that are ignored by `LevelCounts`: steps are at most 2^-10 wide
+_AT_ONCE = 2**20  # pixels of a map that are counted at a time
 
 
 class Levels(NamedTuple):
@@ -93,13 +94,14 @@ class LevelCounts(NamedTuple):
 
 def counted(levels: Array, before: LevelCounts | None = None) -> LevelCounts:
     """Count positive levels, and add the counts to those from before."""
-    ordered, counts = np.sort(levels), np.ones(levels.size, np.int64)
-    if before is not None:
-        own = _in_steps(ordered, counts)
-        ordered = np.concatenate([before.levels, own.levels])
-        order = np.argsort(ordered)
-        ordered, counts = ordered[order], np.concatenate([before.counts, own.counts])[order]
-    return _in_steps(ordered, counts)
+    counts = before or LevelCounts(np.empty(0), np.empty(0, np.int64))
+    for start in range(0, levels.size, _AT_ONCE):
+        ordered = np.sort(levels[start : start + _AT_ONCE])
+        own = _in_steps(ordered, np.ones(ordered.size, np.int64))
+        both = np.concatenate([counts.levels, own.levels])
+        order = np.argsort(both)
+        counts = _in_steps(both[order], np.concatenate([counts.counts, own.counts])[order])
+    return counts
 
 
 def _in_steps(levels: Array, counts: npt.NDArray[np.int64]) -> LevelCounts:
