@@ -961,6 +961,20 @@ def test_missing_pixels_on_the_command_line(suffix, tmp_path, capsys):
     capsys.readouterr()
 
 
+def test_frames_without_valid_pixels_on_the_command_line(tmp_path, capsys):
+    image = noisy(70, 60)
+    stack = np.stack([np.full_like(image, np.nan), image, np.where(image > 150, np.nan, image)])
+    zarr.create_array(tmp_path / "in.zarr", data=stack)
+    words = ["denoise", str(tmp_path / "in.zarr"), "-o", str(tmp_path / "out.zarr"), "--tile", "64"]
+    assert main([*words, "--stack-axis", "0", "--method", "fast", "--json"]) == 0
+    line = json.loads(capsys.readouterr().out)
+    assert line["notes"] == ["frames without valid pixels were left unchanged (1 of 3)"]
+    assert line["noise"]["sigma"] > 10
+    whole = nlridge.denoise(stack, stack_axis=0, method="fast")
+    result = zarr.open_array(tmp_path / "out.zarr", mode="r")
+    assert np.array_equal(result[:], whole, equal_nan=True)
+
+
 @pytest.mark.parametrize("changed", [None, "image", "mask", "sigma"])
 @pytest.mark.parametrize("stop", [2, 5])
 def test_a_run_starts_again_if_the_mask_or_the_map_has_changed(stop, changed, tmp_path):

@@ -22,7 +22,7 @@ from ..planning.layout import Layout, layout_of
 from ..planning.levels import levels_of
 from ..planning.options import checked_options
 from ..progress import Progress
-from .batch import INSTEAD_OF_EXISTING, MARK, is_zarr_name, notes_on_axes
+from .batch import INSTEAD_OF_EXISTING, MARK, is_zarr_name, notes_on_axes, unchanged_frames
 
 
 def is_tiled(inputs: list[str], tile: int | None, scheduler: str | None) -> bool:
@@ -46,7 +46,7 @@ def clean_tiled(
     scheduler: str | None,
     progress: Progress,
 ) -> tuple[Noise, list[str]]:
-    """Denoise a file into a new one of the same data type; returns the noise of the first frame, and notes."""
+    """Denoise a file into a new one of the same data type; returns the noise of its first frame with valid pixels, and notes."""
     ends = {source.resolve(), target.resolve()}
     if len(ends) == 1 or any(end in other.parents for end in ends for other in ends):
         raise ValueError(
@@ -66,7 +66,9 @@ def clean_tiled(
         raise ValueError(f"output is {target}; expected a name that ends in .zarr, like the input")
     sources = sources_of(frames_of(array, letters))
     with executor_for(scheduler, checked_workers(workers), [("image", array)]) as executor:
-        model = run(sources, layout, options, path, spec, executor, progress, to_dtype)
+        model, empty = run(sources, layout, options, path, spec, executor, progress, to_dtype)
+    if empty:
+        notes.append(unchanged_frames(empty, len(sources)))
     return model, notes
 
 

@@ -192,6 +192,8 @@ class PlannedFrame:
     """The bounds of the map of levels; none if there is no map."""
     may_have_gaps: bool
     """Whether some pixels may have to be filled in."""
+    is_empty: bool
+    """Whether all pixels are missing, as far as they have been read."""
     digest: str
     """Digest of all pixels, masks and levels; empty if they have not been read."""
 
@@ -207,8 +209,8 @@ def plan_frame(source: Source, layout: Layout, options: Options) -> PlannedFrame
     channels = image.shape[0]
     if noise is None:
         pixels, missing = sample_of(source)
-        is_empty = missing is not None and missing.all()
-        noise = GaussianNoise(0) if is_empty else noise_of(pixels, missing, options.kind)
+        has_pixels = missing is None or not missing.all()
+        noise = noise_of(pixels, missing, options.kind) if has_pixels else GaussianNoise(0)
     levels = levels_of(noise, layout)[0]
     if source.levels is not None and image.shape[1:] == (1, 1):  # one number for each channel
         levels = source.levels.read(range(1)).astype(np.float64)
@@ -228,7 +230,8 @@ def plan_frame(source: Source, layout: Layout, options: Options) -> PlannedFrame
         may_have_gaps = bool(bounds) or scan.has_missing
     facts = Facts(noise, typical, ends, covariance_of(noise, typical, sample), empty)
     plan = plan_for(image.shape, facts, options)
-    return PlannedFrame(source, plan, levels, bounds, may_have_gaps, digest)
+    is_empty = empty is not None and bool(empty.all())
+    return PlannedFrame(source, plan, levels, bounds, may_have_gaps, is_empty, digest)
 
 
 def _bounds(source: Source) -> tuple[Bounds, ...]:
@@ -296,10 +299,11 @@ def _scan(source: Source, bounds: Sequence[Bounds], with_means: bool) -> Scan:
             shares = np.broadcast_to(share, channel_means.shape)
             means[k].append((channel_means.ravel(), shares.ravel()))
         places = slice(-(rows.start * width) % step, None, step)
-        gone = np.broadcast_to(False if excluded is None else excluded, pixels.shape)
-        samples.append(
-            (pixels.reshape(channels, -1)[:, places].copy(), gone.reshape(channels, -1)[:, places])
-        )
+        some = pixels.reshape(channels, -1)[:, places].copy()
+        gone = np.zeros(some.shape, bool)
+        if excluded is not None:
+            gone = excluded.reshape(channels, -1)[:, places].copy()
+        samples.append((some, gone))
     empty = missing_counts == height * width
     if empty.all() and not source.in_stack:
         raise ValueError("image has no valid pixels; expected at least one")

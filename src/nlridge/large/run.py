@@ -58,8 +58,10 @@ def run(
     executor: Executor,
     progress: Progress,
     store: Store,
-) -> Noise:
-    """Denoise all frames of an array into a new one; returns the noise of the first frame.
+) -> tuple[Noise, int]:
+    """Denoise all frames of an array into a new one.
+
+    Returns the noise of the first frame that has valid pixels, and the number of frames that have none.
 
     The new array appears at `out` once it is complete.  Until then, intermediate results are in a folder beside it.
     An interrupted run resumes from there, frame by frame, unless the image or the settings have changed.
@@ -78,9 +80,12 @@ def run(
             progress_reporter(progress, total, "band") as report,
             _explain(out, report, total, resumable=is_resumable(first.plan)) as tick,
         ):
+            noises: list[Noise] = []
             target = create_or_open(result, out.suffix.lower(), spec)
             for k, source in enumerate(sources):
                 planned = first if k == 0 else plan_frame(source, layout, options)
+                if not planned.is_empty:
+                    noises.append(planned.plan.noise)
                 work = folder / f"{k}-{fingerprint(planned)}"
                 done = work.with_name(f"{work.name}-done")
                 if done.exists():
@@ -98,7 +103,7 @@ def run(
             write_pyramid(result, spec)
             remove_partial_chunks(result)
             publish(result, out)
-    return first.plan.noise
+    return noises[0] if noises else first.plan.noise, len(sources) - len(noises)
 
 
 @contextmanager

@@ -32,9 +32,7 @@ _BELIEVED = 0.25
 # of a typical pixel, which float32 cannot resolve.
 UNKNOWN = 1e4
 
-
-# How far the neighbours of a pixel that its bounded level depends on are away, in pixels.
-REACH = 2 * AROUND
+REACH = 2 * AROUND  # distance, in pixels, up to which levels of a map affect a bounded one
 _STEP = 42  # bits of a float64 that are ignored by `LevelCounts`: steps are at most 2^-10 wide
 _AT_ONCE = 2**20  # pixels of a map that are counted at a time
 
