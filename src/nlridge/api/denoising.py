@@ -1,6 +1,7 @@
 """`denoise` and `denoise_with_details`."""
 
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import Any, Protocol, TypeVar, overload
 
@@ -127,7 +128,8 @@ def denoise(  # type: ignore[misc]
         created at `out`. By default 2048; at least 64. Only for Dask arrays and with `out`.
     client : distributed.Client or str, optional
         Dask cluster that does the work, or the address of its scheduler. Only with an `out` that ends in
-        .zarr; `image` must be a Zarr array, and both must be accessible to the workers.
+        .zarr; `image`, `mask` and a map of `sigma` must be Zarr arrays, and all of them, and `out`, must be
+        accessible to the workers.
 
     Returns
     -------
@@ -162,8 +164,8 @@ def denoise(  # type: ignore[misc]
     **Missing pixels.** They are filled in with a mean of their neighbours in the first step, and with the
     pilot in the second.
 
-    **Noise maps.** Patch and group sizes are chosen by the median of the map over the pixels with noise;
-    with several channels, by the root mean square over the channels. No pixel is trusted more than if its
+    **Noise maps.** Patch and group sizes are chosen by the median of the map, to within 0.1 %, over the
+    pixels with noise; with several channels, by the root mean square over the channels. No pixel is trusted more than if its
     sigma were 1 % of the median. A pixel is estimated from its neighbours, like a missing one, if its
     sigma is more than five times that of the pixels around it. The same holds for pixels whose sigma
     means "unknown": more than 10,000 times the median, or more than four times the range of the image
@@ -178,9 +180,9 @@ def denoise(  # type: ignore[misc]
     as wide as the image. An image only a few pixels wide changes little.
 
     **Large images.** With `out`, and for Dask arrays, the result is the same to the bit as in memory if
-    the noise is given; otherwise the noise is estimated from a sample of the image. `mask`, masked
-    arrays, maps of `sigma`, and NaN or infinite pixels are not supported. Dask arrays do not take `out`,
-    `client`, `workers` or `progress`: the scheduler of your choice computes the result.
+    the noise is given; otherwise the noise is estimated from a sample of the image. `mask` and a map of
+    `sigma` may be arrays on disk or Dask arrays as well, and are never in memory as a whole. Dask arrays
+    do not take `out`, `client`, `workers` or `progress`: the scheduler of your choice computes the result.
 
     **Tensors.** A CPU tensor that needs no gradient is treated as an array. Other tensors are denoised
     with PyTorch, and support only Gaussian noise; `mask`, `workers` and `progress` must be left out. See
@@ -204,7 +206,13 @@ def denoise(  # type: ignore[misc]
     >>> bool(np.std(blind - clean) < 4)
     True
     """
-    tuning = Tuning(strength)
+    options_for = partial(
+        checked_options,
+        noise=noise,
+        method=method,
+        data_range=data_range,
+        tuning=Tuning(strength),
+    )
     layout: dict[str, Any] = {
         "mask": mask,
         "stack_axis": stack_axis,
@@ -214,9 +222,8 @@ def denoise(  # type: ignore[misc]
         expect_none("for a tensor", out=out, tile=tile, client=client)
         from .tensors import denoise_tensor, on_host  # imports PyTorch
 
-        options = checked_options(on_host(sigma), noise, method, data_range, tuning)
+        options = options_for(on_host(sigma))
         return denoise_tensor(image, options, workers=workers, progress=progress, **layout)
-    options = checked_options(sigma, noise, method, data_range, tuning)
     if is_dask(image) or out is not None:
         from ..large.entry import denoise_large
 
@@ -226,7 +233,8 @@ def denoise(  # type: ignore[misc]
             expect_none("with client", workers=workers)
         return denoise_large(
             image,
-            options,
+            sigma,
+            options_for,
             out=out,
             tile=checked_tile(tile),
             client=client,
@@ -236,7 +244,7 @@ def denoise(  # type: ignore[misc]
         )
     expect_none("without out", tile=tile, client=client)
     threads, progress = checked_workers(workers), checked_progress(progress)
-    return denoise_array(frames_of(image, options, **layout), threads, progress)
+    return denoise_array(frames_of(image, options_for(sigma), **layout), threads, progress)
 
 
 @dataclass(frozen=True, eq=False)

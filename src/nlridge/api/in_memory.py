@@ -14,12 +14,13 @@ from ..engines import cpu
 from ..engines.grid import lines
 from ..noise.estimation import noise_of
 from ..noise.gaussian import GaussianNoise
-from ..planning.channels import Image, Planes, select_channels
+from ..planning.channels import select_channels
 from ..planning.layout import Layout
 from ..planning.levels import Levels, levels_of, usable_levels
+from ..planning.missing import fill, union
 from ..planning.options import Options
-from ..planning.pixels import restored, stabilised
-from ..planning.plan import SAMPLE, Facts, Plan, covariance_of, float_type, plan_for
+from ..planning.pixels import renewed, restored, stabilised
+from ..planning.plan import SAMPLE, Facts, Plan, covariance_of, filled_sample, float_type, plan_for
 from ..planning.ranges import known_ends, typical_ends
 from ..progress import Progress, progress_reporter
 from .arguments import checked_image, frame_of, missing_pixels
@@ -111,20 +112,23 @@ class Frame:
     def run(self, workers: int, tick: Callable[[], None]) -> Iterator[npt.NDArray[Any]]:
         """Yield the pilot and the result in the units of the image; nothing if there is no noise to remove."""
         plan, pixels = self.plan, self.pixels
-        filled = _any_of(self.missing, self.levels.unreliable, pixels.shape)
+        filled = union(self.missing, self.levels.unreliable, pixels.shape)
         channels = sorted(channel for planes in plan.planes for channel in planes.channels)
         noisy = stabilised(plan, channels, pixels, self.missing, filled)
+        if filled is not None:
+            for channel in channels:
+                noisy[channel] = fill(noisy[channel])
         engine = partial(cpu.run_pass, workers=workers, tick=tick)
         steps_of_planes = []
         for planes in plan.planes:
-            renewed = None
+            renew = None
             if filled is not None:
                 channels_of_planes = select_channels(noisy, planes.channels)
-                renewed = partial(_renewed, planes, channels_of_planes, filled[planes.channels])
+                renew = partial(renewed, planes, channels_of_planes, filled[planes.channels])
             noise = plan.plane_noise(planes, self.levels.all)
             image = planes.of(noisy)
             steps_of_planes.append(
-                denoised(image, noise, plan.recipe, engine, plan.tuning, renewed=renewed)
+                denoised(image, noise, plan.recipe, engine, plan.tuning, renewed=renew)
             )
         for images in zip(*steps_of_planes, strict=True):
             yield restored(plan, pixels, images, self.missing)
@@ -152,37 +156,14 @@ def frame_for(
         noise = GaussianNoise(0) if empty.all() else noise_of(pixels, missing, options.kind)
         levels = np.asarray(noise.level, np.float64).reshape(-1, 1, 1)
     usable = usable_levels(levels, missing, pixels)
-    unknown = _any_of(missing, usable.unknown, pixels.shape)
+    unknown = union(missing, usable.unknown, pixels.shape)
     ends = known_ends(pixels.dtype, noise.black_level, options.data_range)
     if ends is None:
-        ends = [typical_ends(channel) for channel in _channels(pixels, unknown)]
+        masks = [None] * len(pixels) if unknown is None else unknown
+        ends = [typical_ends(*channel) for channel in zip(pixels, masks, strict=True)]
     covariance = covariance_of(noise, usable.typical, _sample(pixels, unknown))
     facts = Facts(noise, usable.typical, ends, covariance, empty)
     return Frame(pixels, missing, usable, plan_for(pixels.shape, facts, options))
-
-
-def _any_of(one: Mask | None, other: Mask | None, shape: tuple[int, ...]) -> Mask | None:
-    """Return the union of two masks, which broadcast against `shape`; None if both are None."""
-    masks = [mask for mask in (one, other) if mask is not None]
-    if not masks:
-        return None
-    return np.broadcast_to(np.logical_or.reduce(np.broadcast_arrays(*masks)), shape)
-
-
-def _renewed(planes: Planes, noisy: Image, filled: Mask, pilot: Image) -> Image:
-    """Return the noisy planes, with the values of the pilot where pixels were filled in."""
-    return planes.product(np.where(filled, planes.back(pilot), noisy))
-
-
-def _channels(pixels: Pixels, missing: Mask | None) -> Iterator[Pixels]:
-    """Yield each channel, with missing pixels replaced by the mean of the others."""
-    for k, channel in enumerate(pixels):
-        if missing is None or not missing[k].any():
-            yield channel
-        else:
-            valid = channel[~missing[k]]
-            mean = valid.mean(dtype=np.float64) if valid.size else 0.0
-            yield np.where(missing[k], channel.dtype.type(mean), channel)
 
 
 def _sample(pixels: Pixels, missing: Mask | None) -> Pixels:
@@ -190,4 +171,7 @@ def _sample(pixels: Pixels, missing: Mask | None) -> Pixels:
     if len(pixels) == 1:
         return pixels[:, :1, 0]
     step = -(-pixels[0].size // SAMPLE)
-    return np.stack([channel.reshape(-1)[::step] for channel in _channels(pixels, missing)])
+    sample = np.stack([channel.reshape(-1)[::step] for channel in pixels])
+    if missing is None:
+        return sample
+    return filled_sample(sample, np.stack([mask.reshape(-1)[::step] for mask in missing]))

@@ -283,9 +283,13 @@ def clean_picture(
     layers = [Layer(results[id(layer)], layer.axes) for layer in picture.layers]
     notes = [*picture.notes]
     if any(missing):
-        kept = f"{sum(missing)} of {len(frames)}"
-        notes.append(f"frames without valid pixels were left unchanged ({kept})")
+        notes.append(unchanged_frames(sum(missing), len(frames)))
     return replace(picture, layers=layers, notes=notes), all_details
+
+
+def unchanged_frames(count: int, total: int) -> str:
+    """Return a note on frames without valid pixels."""
+    return f"frames without valid pixels were left unchanged ({count} of {total})"
 
 
 def _is_missing(frame: npt.NDArray[Any]) -> bool:

@@ -13,15 +13,16 @@ from ..files.formats.npy import named_axes
 from ..files.formats.tiff import axes_of_plain
 from ..large.disk import NewArray, OpenedArray, open_array
 from ..large.entry import checked_out, executor_for
-from ..large.frames import expect_finite, frames_of, levels_for, sample_of
+from ..large.frames import Source, frames_of, sample_of, sources_of
 from ..large.limits import expect_plausible
 from ..large.run import run
 from ..noise import Noise
 from ..noise.estimation import noise_of
 from ..planning.layout import Layout, layout_of
+from ..planning.levels import levels_of
 from ..planning.options import checked_options
 from ..progress import Progress
-from .batch import INSTEAD_OF_EXISTING, MARK, is_zarr_name, notes_on_axes
+from .batch import INSTEAD_OF_EXISTING, MARK, is_zarr_name, notes_on_axes, unchanged_frames
 
 
 def is_tiled(inputs: list[str], tile: int | None, scheduler: str | None) -> bool:
@@ -45,7 +46,7 @@ def clean_tiled(
     scheduler: str | None,
     progress: Progress,
 ) -> tuple[Noise, list[str]]:
-    """Denoise a file into a new one of the same data type; returns the noise of the first frame, and notes."""
+    """Denoise a file into a new one of the same data type; returns the noise of its first frame with valid pixels, and notes."""
     ends = {source.resolve(), target.resolve()}
     if len(ends) == 1 or any(end in other.parents for end in ends for other in ends):
         raise ValueError(
@@ -59,12 +60,15 @@ def clean_tiled(
     layout = _layout(array, letters)
     options = checked_options(sigma, None, method, None, Tuning(strength), noise)
     if options.noise is not None:
-        levels_for(options.noise, layout)
+        levels_of(options.noise, layout)
     spec = NewArray(layout.shape, np.dtype(array.dtype), letters, checked_tile(tile), opened)
     if opened.group is not None and path.suffix.lower() != ".zarr":
         raise ValueError(f"output is {target}; expected a name that ends in .zarr, like the input")
-    with executor_for(scheduler, checked_workers(workers), array) as executor:
-        model = run(array, layout, options, path, spec, executor, progress, to_dtype)
+    sources = sources_of(frames_of(array, letters))
+    with executor_for(scheduler, checked_workers(workers), [("image", array)]) as executor:
+        model, empty = run(sources, layout, options, path, spec, executor, progress, to_dtype)
+    if empty:
+        notes.append(unchanged_frames(empty, len(sources)))
     return model, notes
 
 
@@ -77,8 +81,8 @@ def noise_in_sample(source: Path, axes: str | None) -> tuple[Noise, int, int, li
     _layout(opened.array, letters)
     frames = frames_of(opened.array, letters)
     middle = len(frames) // 2
-    pixels, missing = sample_of(frames[middle])
-    return noise_of(expect_finite(pixels), missing), middle + 1, len(frames), notes
+    pixels, missing = sample_of(Source(frames[middle]))
+    return noise_of(pixels, missing), middle + 1, len(frames), notes
 
 
 class DiskPlanes:

@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..patches.matching import BRIGHT
-from .channels import Image
-from .missing import fill
+from .channels import Image, Planes
 from .plan import Plan, float_type
 
 Pixels = npt.NDArray[Any]
@@ -24,7 +23,7 @@ def stabilised(
 ) -> Image:
     """Stabilise and scale the given channels; the others are 0.
 
-    `missing` pixels have no value. The values of `filled` pixels are computed from their neighbours.
+    `missing` pixels have no value. Pixels to be `filled` in from their neighbours are NaN (see `fill`).
     """
     noisy = np.zeros(pixels.shape, np.float32)
     for channel in channels:
@@ -46,9 +45,17 @@ def stabilised(
                 f"sigma is {plan.levels[channel]:.4g}; expected at least 1e-12 of the image's "
                 f"largest value, {largest / scale:.4g}"
             )
-        if filled is not None and filled[channel].any():
-            noisy[channel] = fill(noisy[channel], filled[channel])
+        if filled is not None:
+            noisy[channel, filled[channel]] = np.nan
     return noisy
+
+
+def renewed(planes: Planes, noisy: Image, filled: Mask, pilot: Image) -> Image:
+    """The noisy planes of the second step: `filled` pixels take their values from the pilot.
+
+    `noisy` and `filled` have only the channels of these planes.
+    """
+    return planes.product(np.where(filled, planes.back(pilot), noisy))
 
 
 def restored(

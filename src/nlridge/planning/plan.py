@@ -122,6 +122,15 @@ def covariance_of(noise: Noise, levels: Array, sample: npt.NDArray[Any]) -> Arra
     return np.cov(relative, bias=True)
 
 
+def filled_sample(sample: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """A sample of pixels as (channels, count), with the mean of the others in place of missing ones."""
+    filled: npt.NDArray[Any] = sample.copy()
+    for values, gone in zip(filled, missing, strict=True):
+        if gone.any():
+            values[gone] = 0 if gone.all() else values[~gone].mean(dtype=np.float64)
+    return filled
+
+
 def float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype of a result: that of a floating-point image in native byte order, float32 for integers."""
     return dtype.newbyteorder("=") if dtype.kind == "f" else np.dtype(np.float32)
