@@ -125,6 +125,8 @@ class GraphImage:
     def __rmul__(self, factor: float) -> "GraphImage":
         return self.graph.map_bands(self.shape, _multiple, [self], factor)
 
+    __mul__ = __rmul__
+
     def __pow__(self, exponent: float) -> "GraphImage":
         return self.graph.map_bands(self.shape, _power, [self], exponent)
 

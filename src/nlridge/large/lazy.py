@@ -48,6 +48,8 @@ class LazyImage:
     def __rmul__(self, factor: float) -> "LazyImage":
         return LazyImage(self.shape, partial(_multiply, factor, self))
 
+    __mul__ = __rmul__
+
     def __pow__(self, exponent: float) -> "LazyImage":
         return LazyImage(self.shape, partial(_power, exponent, self))
 

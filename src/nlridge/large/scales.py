@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..algorithm import pyramid
+from ..algorithm import filtering, pyramid
 from ..algorithm.inputs import PlaneNoise
 from ..planning.missing import AROUND, coarser_means, fill, fill_from
 from .lazy import Image
@@ -70,10 +70,15 @@ class BandScales(ABC):
         small = partial(_coarse_rows, around=rows)
         function = partial(_with_coarse_part, level, most)
         inputs = [(image, rows), (coarse, small)]
-        if not isinstance(most, float):
+        if not isinstance(most, float | np.ndarray):  # an image
             function = partial(_with_coarse_part, level, None)
             inputs.append((most, small))
         return self.computed(image.shape, function, *inputs)
+
+    def filtered(self, image: Any, taps: npt.NDArray[np.float32]) -> Any:
+        """See `filtering`."""
+        rows = partial(_rows_of_filter, height=image.shape[1])
+        return self.computed(image.shape, partial(_filtered_part, taps), (image, rows))
 
     def filled(self, image: Any) -> Any:
         """Return an image with pixels that are NaN filled in (see `fill`)."""
@@ -108,6 +113,11 @@ def _with_margin(rows: range, height: int, level: int) -> range:
     margin = _REACH * phase
     top = max(rows.start - margin, 0) // phase * phase
     return range(top, min(-(-(rows.stop + margin) // phase) * phase, height))
+
+
+def _rows_of_filter(rows: range, height: int) -> range:
+    """Return the rows that are needed to compute `rows` of `filtered`."""
+    return range(max(rows.start - filtering.REACH, 0), min(rows.stop + filtering.REACH, height))
 
 
 def _fine_rows(rows: range, height: int) -> range:
@@ -151,7 +161,7 @@ def _coarser_part(function: Callable[[Image], Image], rows: range, fine: Part) -
 
 
 def _with_coarse_part(
-    level: int, most: float | None, rows: range, image: Part, coarse: Part, *limits: Part
+    level: int, most: float | Image | None, rows: range, image: Part, coarse: Part, *limits: Part
 ) -> Image:
     """Compute some rows of `pyramid.with_coarse`; `limits` stands for `most` if it is an image."""
     planes, _, width = image.pixels.shape
@@ -169,6 +179,18 @@ def _with_coarse_part(
             :, slice_within(rows, image.rows), slice_within(columns, needed)
         ]
     return combined
+
+
+def _filtered_part(taps: npt.NDArray[np.float32], rows: range, image: Part) -> Image:
+    """Compute some rows of `filtered`; rows beyond the available ones are beyond the image, and mirrored."""
+    reach = filtering.REACH
+    beyond = [
+        (0, 0),
+        (reach - rows.start + image.rows.start, reach - image.rows.stop + rows.stop),
+        (reach, reach),
+    ]
+    part: Image = filtering.convolved(np.pad(image.pixels, beyond, "symmetric"), taps)
+    return part
 
 
 def _filled_whole(rows: range, image: Part) -> Image:
