@@ -154,7 +154,8 @@ def _reflection(u: Array) -> Array:
     """The symmetric orthogonal matrix that maps u to a multiple of the vector of ones."""
     m = u.shape[-2]
     v = u / (u.mT @ u) ** 0.5 - m**-0.5
-    return identity(m, u) - 2 * v @ v.mT / (v.mT @ v).clip(min=_PARALLEL)
+    squared = v.mT @ v
+    return identity(m, u) - (squared > _PARALLEL) * 2 / squared.clip(min=_PARALLEL) * (v @ v.mT)
 
 
 # The kernel.
@@ -224,7 +225,7 @@ def factorise(tables, places, row_length, scales, m, U, K, v):
     for i in range(m):
         v[i] = v[i] * unit - constant
         squared += v[i] * v[i]
-    scale = np.sqrt(2 / max(squared, np.float32(_PARALLEL)))
+    scale = np.sqrt(2 / squared) if squared > np.float32(_PARALLEL) else np.float32(0)
     for i in range(side):
         v[i] = v[i] * scale if i < m else np.float32(0)
 

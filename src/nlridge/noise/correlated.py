@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..checks import checked_positive, checked_whole, shown
+from ..checks import checked_whole, number, shown
 from . import Array, Level, Noise
 from .gaussian import GaussianNoise
 
@@ -117,7 +117,7 @@ class CorrelatedNoise:
         >>> spectrum = np.full((64, 64), 5.0**2 * 64 * 64)
         >>> spectrum[32] *= 9
         >>> print(nlridge.CorrelatedNoise.from_spectrum(spectrum))
-        Gaussian noise with a standard deviation of 5.303, correlated over about 63 x 1 pixels
+        Gaussian noise with a standard deviation of 5.303, correlated over about 32 x 1 pixels
         """
         powers = _finite("spectrum", spectrum, (2, 3))
         if np.any(powers < 0) or not np.all(powers.sum(axis=(-2, -1)) > 0):
@@ -196,11 +196,14 @@ class CorrelatedNoise:
         array([ 1. ,  0. , -0.8, -0. ,  0.8])
         """
         try:
-            cycles = 1 / np.array(period, np.float64)
+            with np.errstate(divide="ignore"):
+                cycles = 1 / np.array(period, np.float64)
         except (TypeError, ValueError):
             cycles = np.empty(0)
-        if cycles.shape != (2,) or not np.all(np.abs(cycles) <= 0.5):
-            raise ValueError(f"period is {shown(period)}; expected two numbers of at least 2")
+        if cycles.shape != (2,) or not np.all(np.abs(cycles) <= 0.5) or not cycles.any():
+            raise ValueError(
+                f"period is {shown(period)}; expected two numbers of at least 2, not both infinite"
+            )
         y, x = np.mgrid[-32:33, -32:33]
         return cls(noise, _with_white(np.cos(2 * np.pi * (y * cycles[0] + x * cycles[1])), white))
 
@@ -221,7 +224,8 @@ class CorrelatedNoise:
     def __str__(self) -> str:
         height, width = self.lengths
         extent = f"{height}" if height == width else f"{height} x {width}"
-        return f"{self.noise}, correlated over about {extent} pixels"
+        pixels = "pixel" if height == width == 1 else "pixels"
+        return f"{self.noise}, correlated over about {extent} {pixels}"
 
     @property
     def lengths(self) -> tuple[int, int]:
@@ -272,17 +276,25 @@ def _checked_noise(noise: Any) -> Noise:
         raise TypeError(f"noise is {shown(noise)}; expected noise that is not correlated yet")
     if isinstance(noise, Noise) and not isinstance(noise, type):
         return noise
-    return GaussianNoise(noise)
+    try:
+        return GaussianNoise(noise)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"noise{str(error).removeprefix('sigma')}") from None
 
 
 def _finite(name: str, values: npt.ArrayLike, dimensions: tuple[int, ...]) -> Array:
     try:
-        array = np.array(values, np.float64)
+        given = np.asarray(values)
+        if given.dtype.kind not in "uifO":  # text and truth values are not numbers
+            raise TypeError
+        array = given.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         raise TypeError(f"{name} is {shown(values)}; expected an array of numbers") from None
     if array.ndim not in dimensions or array.size == 0:
-        shapes = ["(height, width)", "(channels, height, width)"][: len(dimensions)]
-        raise ValueError(f"{name} has shape {array.shape}; expected {' or '.join(shapes)}")
+        raise ValueError(
+            f"{name} has shape {array.shape}; expected (height, width), with a first axis for channels "
+            "if they differ"
+        )
     if not np.all(np.abs(array) < 1e100):
         raise ValueError(f"{name} has values that are not finite; expected finite numbers")
     return array
@@ -303,10 +315,12 @@ def _checked_correlation(correlation: npt.ArrayLike) -> Array:
     own = np.diagonal(middle) if array.ndim == 4 else middle
     if not np.allclose(own, 1, atol=1e-6):
         raise ValueError(f"correlation is {shown(own)} in the middle; expected 1")
-    reversed_ = array[..., ::-1, ::-1]
-    if not np.allclose(
-        array, reversed_.swapaxes(0, 1) if array.ndim == 4 else reversed_, atol=1e-6
-    ):
+    if array.ndim == 4 and np.linalg.eigvalsh(middle)[0] < -1e-6:
+        raise ValueError(
+            f"correlation of the channels is {shown(middle)} in the middle; expected a positive semidefinite matrix"
+        )
+    opposite = array[..., ::-1, ::-1]
+    if not np.allclose(array, opposite.swapaxes(0, 1) if array.ndim == 4 else opposite, atol=1e-6):
         raise ValueError(
             "correlation differs for opposite distances; expected the same at (dy, dx) and (-dy, -dx)"
         )
@@ -344,9 +358,7 @@ def _from_powers(powers: Array) -> Array:
 
 def _with_white(correlation: Array, share: float) -> Array:
     """The correlation of the sum of noise and white noise that has a share of the variance."""
-    if share != 0:
-        share = checked_positive("white", share)
-    if not share < 1:
+    if not 0 <= number("white", share) < 1:
         raise ValueError(f"white is {shown(share)}; expected a number from 0 to less than 1")
     mixed = (1 - share) * correlation
     mixed[mixed.shape[0] // 2, mixed.shape[1] // 2] = 1
