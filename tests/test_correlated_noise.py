@@ -13,6 +13,7 @@ from test_families import FAMILIES, TAME
 import nlridge
 from nlridge import CorrelatedNoise, GaussianNoise, PoissonGaussianNoise, Recipe, Rounds, Step
 from nlridge.algorithm import pyramid
+from nlridge.algorithm.filtering import REACH, filtered, filters_of
 from nlridge.algorithm.inputs import PartialDenoising, PlaneNoise, StepInputs
 from nlridge.algorithm.passes import Pass
 from nlridge.engines import cpu
@@ -374,9 +375,16 @@ def test_kernel_and_formula_agree(name, step, kind, planes):
         np.testing.assert_allclose(fast, slow, atol=5e-4)  # of a noise level of 1
 
 
+def in_groups(method):
+    """A recipe that whitens groups even where a filter would do."""
+    recipe = replace(nlridge.recipe(method, 20, correlation="long"), prefilter=False)
+    coarse = replace(recipe.coarse, recipe=replace(recipe.coarse.recipe, prefilter=False))
+    return replace(recipe, coarse=coarse)
+
+
 def small(method):
-    """A recipe with smaller windows, for speed."""
-    recipe = nlridge.recipe(method, 20, correlated=True)
+    """A recipe with smaller windows, for speed, that whitens group by group."""
+    recipe = in_groups(method)
 
     def smaller(recipe):
         first, second = (
@@ -464,7 +472,8 @@ def test_tensors_are_denoised_as_arrays_are(method, kind, one_torch_thread):
     module = NLRidge(small(method), data_range=255, correlation=model.correlation)
     sigma = torch.tensor(model.level, dtype=torch.float32).reshape(-1, 1, 1)
     result = module(torch.tensor(channels), sigma)[0].numpy().reshape(noisy.shape)
-    np.testing.assert_allclose(result, expected, atol=0.01)
+    # A coefficient close to the threshold of BM3D may be kept by one and not by the other.
+    np.testing.assert_allclose(result, expected, atol=0.1 if method == "bm3d" else 0.01)
 
 
 def test_gradients_are_finite_and_the_derivative(one_torch_thread):
@@ -504,8 +513,9 @@ def test_denoise_takes_tensors(one_torch_thread):
 @methods
 def test_a_constant_that_is_added_to_the_image_is_added_to_the_result(method):
     noisy, options = scene("gray", (60, 50))
-    result = nlridge.denoise(noisy, method=method, data_range=255, **options)
-    brighter = nlridge.denoise(noisy + 1024, method=method, data_range=255, **options)
+    options["method"] = in_groups(method)
+    result = nlridge.denoise(noisy, data_range=255, **options)
+    brighter = nlridge.denoise(noisy + 1024, data_range=255, **options)
     np.testing.assert_allclose(brighter - 1024, result, atol=0.02)
 
 
@@ -514,7 +524,7 @@ def test_a_constant_that_is_added_to_the_image_is_added_to_the_result(method):
 def test_a_correlation_of_0_is_nearly_white_noise(method, channels):
     clean = np.moveaxis(photograph(64), -1, 0)[:channels]
     noisy = clean + np.random.default_rng(0).normal(0, 20, clean.shape)
-    recipe = nlridge.recipe(method, 20, correlated=True)
+    recipe = nlridge.recipe(method, 20, correlation="long")
     white, delta = (
         nlridge.denoise(noisy, noise=noise, method=recipe, channel_axis=0)
         for noise in (GaussianNoise(20), CorrelatedNoise(20, [[1]]))
@@ -622,3 +632,67 @@ def test_missing_pixels_and_a_mask():
     masked = nlridge.denoise(np.where(gone, np.nan, noisy), noise=noise)
     assert np.array_equal(np.isnan(masked), gone)
     assert psnr(masked[~gone], clean[~gone]) > psnr(whole[~gone], clean[~gone]) - 0.3
+
+
+# The filter on the image.
+
+
+@pytest.mark.parametrize("name", ["blur", "pink"])
+def test_a_filter_makes_noise_of_short_correlation_white(name):
+    distance = np.hypot(*np.mgrid[-4:5, -4:5])
+    kernel = np.exp(-(distance**2)) if name == "blur" else 1 / (1 + distance) ** 2
+    correlation = CorrelatedNoise.from_kernel(1, kernel).correlation
+    filters = filters_of(np.stack([correlation, 4 * correlation]))
+    noise = np.random.default_rng(0).normal(size=(2, 300, 300))
+    power = np.abs(np.fft.fft2(kernel / np.sqrt(np.sum(kernel**2)), (300, 300)))
+    coloured = np.fft.ifft2(np.fft.fft2(noise) * power).real * np.array([1, 2])[:, None, None]
+    white = filtered(coloured.astype(np.float32), filters.whiten)
+    for plane in white:
+        assert np.std(plane) == pytest.approx(1, rel=0.03)
+        for shift in ((0, 1), (1, 0), (1, 1), (0, 2), (3, 1)):
+            assert abs(np.mean(plane * np.roll(plane, shift, (0, 1)))) < 0.2
+    back = filtered(white, filters.colour)
+    assert np.std(back - coloured) < 0.1 * np.std(coloured)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [CorrelatedNoise.lines(1, length=31), CorrelatedNoise.waves(1, period=(6, 9), white=0.1)],
+)
+def test_no_short_filter_makes_stripes_and_waves_white(noise):
+    assert filters_of(noise.correlation[None]) is None
+
+
+def test_white_noise_needs_no_filter():
+    assert filters_of(None) is None
+
+
+def test_a_filter_is_a_convolution_of_the_mirrored_image():
+    rng = np.random.default_rng(0)
+    image = rng.normal(size=(2, 5, 70)).astype(np.float32)
+    taps = rng.normal(size=(2, 2 * REACH + 1, 2 * REACH + 1)).astype(np.float32)
+    taps += taps[:, ::-1, ::-1]
+    wide = np.pad(image, ((0, 0), (REACH, REACH), (REACH, REACH)), "symmetric").astype(np.float64)
+    windows = np.lib.stride_tricks.sliding_window_view(wide, taps.shape[1:], axis=(1, 2))
+    expected = np.einsum("pyxij,pij->pyx", windows, taps)
+    np.testing.assert_allclose(filtered(image, taps), expected, atol=1e-3)
+    torch = pytest.importorskip("torch")
+    tensor = filtered(torch.tensor(image)[:, None], taps)[:, 0]
+    np.testing.assert_allclose(tensor.numpy(), expected, atol=1e-3)
+
+
+def test_a_filter_is_as_good_as_groups_on_a_photograph():
+    noisy, options = scene("gray", (96, 96))
+    fast, slow = (
+        nlridge.denoise(noisy, method=recipe, data_range=255, **options)
+        for recipe in (
+            nlridge.recipe("standard", 20, correlation="short"),
+            in_groups("standard"),
+        )
+    )
+    assert np.std(fast - slow) < 0.3 * 20
+
+
+def test_the_best_method_whitens_groups():
+    assert not nlridge.recipe("best", 20).prefilter
+    assert nlridge.recipe("standard", 20).prefilter
