@@ -5,7 +5,7 @@ The bands that `stages` keeps in files are passed from task to task here.  Each 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import numpy as np
@@ -20,7 +20,8 @@ from ..engines.grid import lines, rows_read
 from ..planning.channels import Planes
 from ..planning.layout import Layout
 from ..planning.options import Options
-from ..planning.pixels import restored, stabilised
+from ..planning.photons import denoised_in_runs
+from ..planning.pixels import counts_of, restored, stabilised
 from ..planning.plan import Plan, float_type
 from .bands import bands_of
 from .frames import PlannedFrame, expect_finite, frames_of, plan_frame
@@ -75,12 +76,17 @@ def _denoise_frame(pixels: Any, planned: PlannedFrame, band_height: int) -> Any:
     results: list[Any] = []
     for planes in plan.planes:
         shape = (len(planes.channels), *pixels.shape[1:])
-        noisy = graph.map_bands(shape, _noisy_planes, [source], plan, planes)
         noise = plan.plane_noise(planes, planned.levels)
-        scales: Any = graph
-        *_, plane_result = denoised(
-            noisy, noise, plan.recipe, graph.run_pass, plan.tuning, scales=scales
-        )
+        of_pixels = _counts if plan.runs else _noisy_planes
+        image = graph.map_bands(shape, of_pixels, [source], plan, planes)
+        engine, tuning, scales = graph.run_pass, plan.tuning, cast(Any, graph)
+        if plan.runs:
+            steps = denoised_in_runs(
+                image, planes, noise, plan.runs, engine, tuning, each=graph.each, scales=scales
+            )
+        else:
+            steps = denoised(image, noise, plan.recipe, engine, tuning, scales=scales)
+        *_, plane_result = steps
         results.append(plane_result)
     result = graph.map_bands(pixels.shape, _restored, [source, *results], plan)
     return graph.as_array(result, float_type(pixels.dtype))
@@ -167,6 +173,10 @@ class Graph:
             self.tasks[result.key(k)] = (function, shared, *(image.key(k) for image in images))
         return result
 
+    def each(self, function: Callable[..., Image], *images: GraphImage) -> GraphImage:
+        """Apply a function to the pixels of images of the same shape."""
+        return self.map_bands(images[0].shape, _each, list(images), function)
+
     def run_pass(
         self, inputs: StepInputs, step: Pass, groups: dict[Any, Any] | None = None
     ) -> tuple[GraphImage, GraphImage]:
@@ -252,6 +262,10 @@ def _multiple(shared: tuple[float], image: Image) -> Image:
     return shared[0] * image
 
 
+def _each(shared: tuple[Callable[..., Image]], *images: Image) -> Image:
+    return shared[0](*images)
+
+
 def _item(shared: tuple[int], images: Sequence[Image]) -> Image:
     return images[shared[0]]
 
@@ -259,6 +273,11 @@ def _item(shared: tuple[int], images: Sequence[Image]) -> Image:
 def _noisy_planes(shared: tuple[Plan, Planes], pixels: npt.NDArray[Any]) -> Image:
     plan, planes = shared
     return planes.of(stabilised(plan, planes.channels, expect_finite(pixels)))
+
+
+def _counts(shared: tuple[Plan, Planes], pixels: npt.NDArray[Any]) -> Image:
+    plan, planes = shared
+    return counts_of(plan, planes.channels, expect_finite(pixels))
 
 
 def _restored(shared: tuple[Plan], pixels: npt.NDArray[Any], *images: Image) -> Any:

@@ -12,9 +12,11 @@ from ..engines.pool import in_order
 from ..files.damage import one_line
 from ..noise import Noise
 from ..noise.estimation import noise_of
+from ..noise.poisson import PoissonGaussianNoise
 from ..planning.layout import Layout
 from ..planning.levels import expect_in_bounds, levels_of
 from ..planning.options import Options
+from ..planning.photons import typical_photons
 from ..planning.plan import SAMPLE, Facts, Plan, covariance_of, plan_for
 from ..planning.ranges import block_means, block_shape, ends_of, known_ends
 from .bands import split_range
@@ -142,10 +144,12 @@ def plan_frame(frame: Frame, layout: Layout, options: Options) -> PlannedFrame:
     ends = known_ends(frame.dtype, noise.black_level, options.data_range)
     sample, digest = np.zeros((channels, 1)), ""
     # The pixels of a Dask array are checked when they are computed.
-    if not frame.computes_on_read or channels > 1 or ends is None:
+    needed = channels > 1 or isinstance(noise, PoissonGaussianNoise)
+    if needed or ends is None or not frame.computes_on_read:
         means, sample, digest = _scan(frame, with_means=ends is None)
         ends = ends or [ends_of(channel_means) for channel_means in means]
-    facts = Facts(noise, typical, ends, covariance_of(noise, typical, sample))
+    covariance, photons = covariance_of(noise, typical, sample), typical_photons(noise, sample)
+    facts = Facts(noise, typical, ends, covariance, photons=photons)
     return PlannedFrame(frame, plan_for(frame.shape, facts, options), levels, digest)
 
 

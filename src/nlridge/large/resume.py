@@ -144,7 +144,7 @@ def fingerprint(planned: PlannedFrame) -> str:
     """Return a digest of what must not change for a run to resume: the pixels of the frame and the settings."""
     plan = planned.plan
     matrices = [[*planes.channels, *planes.matrix.ravel().tolist()] for planes in plan.planes]
-    settings = [_identity_of(value) for value in (plan.noise, plan.tuning, plan.recipe)]
+    settings = [_identity_of(value) for value in (plan.noise, plan.tuning, plan.recipe, plan.runs)]
     planes = [plan.levels.tolist(), matrices]
     return _short_digest([str(planned.frame.dtype), planned.digest, *settings, *planes])
 

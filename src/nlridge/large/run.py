@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..algorithm.framework import denoised
-from ..algorithm.passes import all_passes
 from ..engines.pool import in_order
 from ..files.atomic import writing
 from ..noise import Noise
 from ..planning.channels import Planes
 from ..planning.layout import Layout
 from ..planning.options import Options
-from ..planning.pixels import restored, stabilised
+from ..planning.photons import denoised_in_runs
+from ..planning.pixels import counts_of, restored, stabilised
 from ..planning.plan import Plan
 from ..progress import Progress, Tick, progress_reporter
 from .bands import bands_of, finish_in_background, split_range
@@ -155,31 +155,44 @@ def _denoise_planes(planned: PlannedFrame, planes: Planes, stages: Stages) -> La
     """Denoise the planes of channels that are denoised jointly."""
     plan = planned.plan
     shape = (len(planes.channels), *plan.shape[1:])
-    noisy = stages.stored(partial(_noisy_planes, plan, planes, planned.frame), shape)[0]
-    result: LazyImage
-    *_, result = denoised(
-        noisy,
-        plan.plane_noise(planes, planned.levels),
-        plan.recipe,
-        stages.run_pass,
-        plan.tuning,
-        scales=stages,
-    )
+    noise = plan.plane_noise(planes, planned.levels)
+    of_rows = partial(_counts if plan.runs else _noisy_planes, plan, planes)
+    image = stages.stored(partial(_of_frame, of_rows, planned.frame), shape)[0]
+    engine, tuning = stages.run_pass, plan.tuning
+    steps: Iterator[LazyImage]
+    if plan.runs:
+        steps = denoised_in_runs(
+            image, planes, noise, plan.runs, engine, tuning, each=stages.each, scales=stages
+        )
+    else:
+        steps = denoised(image, noise, plan.recipe, engine, tuning, scales=stages)
+    *_, result = steps
     return result
 
 
 def _count_bands(plan: Plan, band_height: int) -> int:
     """Return how often `tick` is called for a frame: once for each band of each pass and of the result."""
-    heights = [shape[0] for shape, _ in all_passes(plan.recipe, plan.shape[1:])]
-    passes = sum(len(bands_of(height, band_height)) for height in heights)
+    passes = sum(len(bands_of(shape[0], band_height)) for shape, _ in plan.passes())
     return len(plan.planes) * passes + len(bands_of(plan.shape[1], band_height))
 
 
-def _noisy_planes(plan: Plan, planes: Planes, frame: Frame, rows: range, workers: int) -> Strips:
-    """Yield the planes of the stabilised and scaled image."""
+def _noisy_planes(plan: Plan, planes: Planes, pixels: npt.NDArray[Any]) -> Image:
+    """Return the planes of the stabilised and scaled pixels."""
+    return planes.of(stabilised(plan, planes.channels, pixels))
+
+
+def _counts(plan: Plan, planes: Planes, pixels: npt.NDArray[Any]) -> Image:
+    """Return the channels of the planes in photons."""
+    return counts_of(plan, planes.channels, pixels)
+
+
+def _of_frame(
+    function: Callable[[npt.NDArray[Any]], Image], frame: Frame, rows: range, workers: int
+) -> Strips:
+    """Yield a function of the pixels."""
 
     def strip(part: range) -> tuple[range, Image]:
-        return part, planes.of(stabilised(plan, planes.channels, frame.read(part)))
+        return part, function(frame.read(part))
 
     return in_order(strip, split_range(rows, frame.rows_at_once), workers)
 

@@ -85,6 +85,10 @@ class Stages:
         """See `pyramid`."""
         return self.stored(partial(_with_coarse, image, coarse, level, most), image.shape)[0]
 
+    def each(self, function: Callable[..., Image], *images: LazyImage) -> LazyImage:
+        """Apply a function to the pixels of images of the same shape."""
+        return self.stored(partial(_each, function, images), images[0].shape)[0]
+
     def stored(
         self,
         compute: Compute,
@@ -158,6 +162,18 @@ def _split_at_bands(strips: Strips, band_height: int) -> Strips:
 
 def _run_pass(inputs: StepInputs, step: Pass, groups: Any, rows: range, workers: int) -> Strips:
     return cpu.strips(inputs, step, groups, rows=rows, workers=workers, tick=lambda: None)
+
+
+def _each(
+    function: Callable[..., Image], images: Sequence[LazyImage], rows: range, workers: int
+) -> Strips:
+    return _map_rows(partial(_each_rows, function, images), rows, workers)
+
+
+def _each_rows(
+    function: Callable[..., Image], images: Sequence[LazyImage], rows: range
+) -> tuple[range, Image]:
+    return rows, function(*(image[:, rows.start : rows.stop] for image in images))
 
 
 def _coarser(image: LazyImage, rows: range, workers: int) -> Strips:

@@ -95,11 +95,20 @@ class PoissonGaussianNoise:
         """The constant under the root of the Anscombe transform: 3/8 plus the variance of the read noise in counts."""
         return 3 / 8 + (self.read_noise / self.gain) ** 2
 
-    def stabilise(self, image: npt.NDArray[Any]) -> Array:
+    def photons(self, image: npt.NDArray[Any]) -> Array:
+        """The number of photons that would give each pixel its value, if there were no read noise."""
         with np.errstate(over="ignore"):
             counts = (image.astype(np.float64) - self.black_level) / self.gain
-        counts = np.minimum(counts, 1e300)
-        return 2 * np.sqrt(np.maximum(counts + self._darkest, 0))
+        return np.minimum(counts, 1e300)
+
+    def weakened(self, factor: float) -> "PoissonGaussianNoise":
+        """The noise with its standard deviation multiplied by a factor, at the same signal."""
+        return PoissonGaussianNoise(
+            self.gain * factor**2, self.read_noise * factor, self.black_level
+        )
+
+    def stabilise(self, image: npt.NDArray[Any]) -> Array:
+        return 2 * np.sqrt(np.maximum(self.photons(image) + self._darkest, 0))
 
     def variance(self, truth: Array, level: Array) -> Array:
         return self.gain * np.maximum(truth - self.black_level, 0) + self.read_noise**2

@@ -1,11 +1,12 @@
 """Convert pixels to stabilised float32 planes and back, for whole images or some of their rows."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from ..noise.poisson import PoissonGaussianNoise
 from ..patches.matching import BRIGHT
 from .channels import Image
 from .missing import fill
@@ -51,6 +52,23 @@ def stabilised(
     return noisy
 
 
+def counts_of(
+    plan: Plan, channels: Sequence[int], pixels: Pixels, filled: Mask | None = None
+) -> Image:
+    """Some channels of an image of few photons, in photons; `filled` is as for `stabilised`."""
+    noise = cast(PoissonGaussianNoise, plan.noise)  # no other noise is planned in runs
+    counts = np.zeros((len(channels), *pixels.shape[1:]), np.float32)
+    for k, channel in enumerate(channels):
+        for rows in _some_rows(counts[k]):
+            part = pixels[channel, rows]
+            if filled is not None:
+                part = np.where(filled[channel, rows], 0, part)
+            counts[k, rows] = np.minimum(noise.photons(part), BRIGHT)
+        if filled is not None and filled[channel].any():
+            counts[k] = fill(counts[k], filled[channel])
+    return counts
+
+
 def restored(
     plan: Plan, pixels: Pixels, images: Sequence[Image], missing: Mask | None = None
 ) -> npt.NDArray[np.floating[Any]]:
@@ -66,7 +84,7 @@ def restored(
             for rows in _some_rows(stable):
                 with np.errstate(over="ignore"):
                     values = np.divide(stable[rows], plan.scales[channel], dtype=np.float64)
-                values = plan.noise.restore(values)
+                values = plan.result_noise.restore(values)
                 # A result may be slightly larger than the largest pixel, and would overflow near the dtype's limit.
                 values = np.clip(values, -largest, largest)
                 valid = True if missing is None else ~missing[channel, rows]
