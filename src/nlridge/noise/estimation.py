@@ -242,7 +242,7 @@ class _Evidence(NamedTuple):
 
 _PHOTOGRAPH = _Evidence(1.5, 0.4, 0.9)
 # Blocks include texture, so the line has to be steeper and clearer. The level is lower where the noise was clipped.
-_DARK_FIELD = _Evidence(3.0, 0.1, 0.8)
+_DARK_FIELD = _Evidence(3.0, 0.12, 0.8)
 
 
 class _Line(NamedTuple):

@@ -34,13 +34,18 @@ class PoissonGaussianNoise:
     Notes
     -----
     The generalised Anscombe transform makes the variance of the noise the same everywhere. The result is transformed
-    back by a closed-form approximation of the exact unbiased inverse [1]_, which is accurate down to about one photon
-    per pixel.
+    back by a closed-form approximation of the exact unbiased inverse [1]_. Its error is below half a percent for photons
+    alone, and below 0.04 photons with read noise.
+
+    Below about six photons per pixel, `denoise` runs several times, each time on a mixture of the image and the last
+    result [2]_.
 
     References
     ----------
     .. [1] M. Mäkitalo and A. Foi, "Optimal inversion of the generalized Anscombe transformation for
        Poisson-Gaussian noise", IEEE Transactions on Image Processing 22(1), 2013.
+    .. [2] L. Azzari and A. Foi, "Variance stabilization for noisy+estimate combination in iterative Poisson
+       denoising", IEEE Signal Processing Letters 23(8), 2016.
 
     Examples
     --------
