@@ -9,6 +9,7 @@ from . import (
     large,
     measuring,
     noise,
+    poisson,
     quality,
     resources,
     speed,
@@ -19,6 +20,7 @@ from . import (
 
 MEASUREMENTS = {
     "noise": noise,
+    "poisson": poisson,
     "quality": quality,
     "barbara": barbara,
     "speed": speed,

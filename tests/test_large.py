@@ -40,6 +40,12 @@ def noisy(height, width, *channels, seed=0):
     return (clean + rng.normal(0, 20, (*channels, height, width))).astype(np.float32)
 
 
+def counts(*shape):
+    """An image of few photons."""
+    y, x = np.mgrid[: shape[-2], : shape[-1]]
+    return np.random.default_rng(0).poisson(0.5 + 0.4 * np.sin(x / 9) * np.cos(y / 7), shape)
+
+
 GIVEN = {"sigma": 20, "data_range": 255}
 
 
@@ -72,6 +78,8 @@ def test_images_of_any_shape_in_tiles(shape, tmp_path):
         ((50 * noisy(100, 90)).astype(np.uint16), {"method": "fast"}),
         (noisy(100, 90).astype(np.float64), {"sigma": 20, "strength": 1.2}),
         (noisy(100, 90), {"noise": nlridge.PoissonGaussianNoise(3.0, 4.0), "method": "fast"}),
+        (counts(150, 90), {"noise": nlridge.PoissonGaussianNoise(1.0)}),
+        (counts(3, 150, 90), {"noise": nlridge.PoissonGaussianNoise(1.0), "channel_axis": 0}),
     ],
 )
 def test_facts_about_the_whole_image_are_as_in_memory(image, options, tmp_path):
@@ -1122,6 +1130,17 @@ def test_dask_arrays_that_are_refused(change, options, message):
     da = pytest.importorskip("dask.array")
     with pytest.raises(ValueError, match=message):
         nlridge.denoise(change(da.from_array(noisy(70, 80))), **GIVEN, **options)
+
+
+@pytest.mark.parametrize("shape", [(150, 90), (2, 150, 90)])
+def test_dask_arrays_of_few_photons(shape):
+    da = pytest.importorskip("dask.array")
+    image = counts(*shape).astype(np.uint8)
+    options = {"noise": nlridge.PoissonGaussianNoise(1.0), "method": "fast"}
+    if len(shape) == 3:
+        options["channel_axis"] = 0
+    later = nlridge.denoise(da.from_array(image, chunks=60), tile=64, **options)
+    assert np.array_equal(later.compute(), nlridge.denoise(image, **options))
 
 
 def test_dask_arrays_of_channels_and_stacks():

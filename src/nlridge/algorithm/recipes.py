@@ -171,14 +171,16 @@ def _for_long_correlation(white: Recipe) -> Recipe:
     """The recipe for noise that is whitened group by group.
 
     Patches close to each other tell less than their number suggests. So groups are larger, and the two-sided family
-    needs a larger penalty. The coarse scale has nearly as much noise as the image itself.
+    needs a larger penalty. Windows are smaller: the larger a window, the more of the patches that are chosen have
+    similar noise rather than a similar signal. The coarse scale has nearly as much noise as the image itself.
     """
     fine = replace(white, coarse=None)
     if isinstance(fine.family, TwoSided):
         fine = replace(fine, family=replace(fine.family, penalty=1.4 * fine.family.penalty))
     if fine.second is not None:
         size = -(-fine.second.group_size * 12 // 7 // 8) * 8
-        fine = replace(fine, second=replace(fine.second, group_size=size))
+        window = min(fine.second.window, 33)
+        fine = replace(fine, second=replace(fine.second, group_size=size, window=window))
     return replace(fine, coarse=CoarseScale(fine, pilot_level=2))
 
 

@@ -154,7 +154,8 @@ def denoise(  # type: ignore[misc]
     and is cached on disk; the logger "nlridge" or the progress bar reports it. Afterwards, the time is
     proportional to the number of pixels. Memory use is about five float32 images (seven for colour), and
     three times as much while the noise is estimated or if it varies from pixel to pixel. "standard"
-    takes two more images and "best" five more, to keep groups of patches from one round to the next.
+    takes two more images and "best" five more, to keep groups of patches from one round to the next. An
+    image of fewer than about six photons per pixel takes two to three times as long.
 
     **Channels.** Three correlated channels with the same noise, such as red, green and blue, are
     transformed to one luminance and two chrominance channels. Other correlated channels are transformed

@@ -104,6 +104,10 @@ def estimate_noise(
     than half from the dark end to the bright end, or by less than three standard errors, or if patches
     with little texture have less noise than the line predicts.
 
+    If most of the image is dark, or if the noise grows and there is little texture, the line is fitted to
+    the second differences in small blocks, which need fewer pixels of each brightness. In a dark image the
+    variance has to rise by a factor of three.
+
     Noise that grows with the signal is assumed to do so equally in all channels. Gaussian noise has one
     level for all channels if their levels differ by less than 15 %, and otherwise one for each.
 

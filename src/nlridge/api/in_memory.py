@@ -8,18 +8,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..algorithm.framework import denoised
-from ..algorithm.passes import all_passes
+from ..algorithm.framework import RunPass, denoised
 from ..engines import cpu
 from ..engines.grid import lines
 from ..noise.estimation import noise_of
 from ..noise.gaussian import GaussianNoise
-from ..planning.channels import select_channels
+from ..noise.poisson import PoissonGaussianNoise
+from ..planning.channels import Image, select_channels
 from ..planning.layout import Layout
 from ..planning.levels import Levels, levels_of, usable_levels
 from ..planning.missing import fill, union
 from ..planning.options import Options
-from ..planning.pixels import renewed, restored, stabilised
+from ..planning.photons import denoised_in_runs, typical_photons
+from ..planning.pixels import counts_of, renewed, restored, stabilised, with_estimate
 from ..planning.plan import SAMPLE, Facts, Plan, covariance_of, filled_sample, float_type, plan_for
 from ..planning.ranges import known_ends, typical_ends
 from ..progress import Progress, progress_reporter
@@ -106,19 +107,25 @@ class Frame:
 
     def blocks(self) -> int:
         """Return the number of times that `run` calls `tick`."""
-        passes = all_passes(self.plan.recipe, self.plan.shape[1:])
+        passes = self.plan.passes()
         return len(self.plan.planes) * sum(len(line) for one in passes for line in lines(*one))
 
     def run(self, workers: int, tick: Callable[[], None]) -> Iterator[npt.NDArray[Any]]:
         """Yield the pilot and the result in the units of the image; nothing if there is no noise to remove."""
+        filled = union(self.missing, self.levels.unreliable, self.pixels.shape)
+        engine = partial(cpu.run_pass, workers=workers, tick=tick)
+        steps_of_planes = (self._in_runs if self.plan.runs else self._in_one_run)(engine, filled)
+        for images in zip(*steps_of_planes, strict=True):
+            yield restored(self.plan, self.pixels, images, self.missing)
+
+    def _in_one_run(self, engine: RunPass, filled: Mask | None) -> list[Iterator[Image]]:
+        """Return the pilot and the result for each set of planes."""
         plan, pixels = self.plan, self.pixels
-        filled = union(self.missing, self.levels.unreliable, pixels.shape)
         channels = sorted(channel for planes in plan.planes for channel in planes.channels)
         noisy = stabilised(plan, channels, pixels, self.missing, filled)
         if filled is not None:
             for channel in channels:
                 noisy[channel] = fill(noisy[channel])
-        engine = partial(cpu.run_pass, workers=workers, tick=tick)
         steps_of_planes = []
         for planes in plan.planes:
             renew = None
@@ -130,8 +137,25 @@ class Frame:
             steps_of_planes.append(
                 denoised(image, noise, plan.recipe, engine, plan.tuning, renewed=renew)
             )
-        for images in zip(*steps_of_planes, strict=True):
-            yield restored(plan, pixels, images, self.missing)
+        return steps_of_planes
+
+    def _in_runs(self, engine: RunPass, filled: Mask | None) -> list[Iterator[Image]]:
+        """Return the same for an image of few photons."""
+        plan = self.plan
+        steps_of_planes = []
+        for planes in plan.planes:
+            counts = counts_of(plan, planes.channels, self.pixels, filled)
+            renew = None
+            if filled is not None:
+                counts = np.stack([fill(channel) for channel in counts])
+                renew = partial(with_estimate, counts, filled[planes.channels])
+            noise = plan.plane_noise(planes, self.levels.all)
+            steps_of_planes.append(
+                denoised_in_runs(
+                    counts, planes, noise, plan.runs, engine, plan.tuning, renewed=renew
+                )
+            )
+        return steps_of_planes
 
     def result(self, workers: int, tick: Callable[[], None]) -> npt.NDArray[np.floating[Any]]:
         """Run the algorithm; returns the last image, or the pixels unchanged if there is no noise to remove."""
@@ -161,15 +185,16 @@ def frame_for(
     if ends is None:
         masks = [None] * len(pixels) if unknown is None else unknown
         ends = [typical_ends(*channel) for channel in zip(pixels, masks, strict=True)]
-    covariance = covariance_of(noise, usable.typical, _sample(pixels, unknown))
-    facts = Facts(noise, usable.typical, ends, covariance, empty)
+    # The plan for a single channel depends on it only if photons are counted.
+    needed = len(pixels) > 1 or isinstance(noise, PoissonGaussianNoise)
+    sample = _sample(pixels, unknown) if needed else pixels[:, :1, 0]
+    covariance = covariance_of(noise, usable.typical, sample)
+    facts = Facts(noise, usable.typical, ends, covariance, empty, typical_photons(noise, sample))
     return Frame(pixels, missing, usable, plan_for(pixels.shape, facts, options))
 
 
 def _sample(pixels: Pixels, missing: Mask | None) -> Pixels:
     """Return a regular sample of the pixels as (channels, count)."""
-    if len(pixels) == 1:
-        return pixels[:, :1, 0]
     step = -(-pixels[0].size // SAMPLE)
     sample = np.stack([channel.reshape(-1)[::step] for channel in pixels])
     if missing is None:

@@ -12,10 +12,12 @@ from ..engines.pool import in_order
 from ..files.damage import one_line
 from ..noise.estimation import noise_of
 from ..noise.gaussian import GaussianNoise
+from ..noise.poisson import PoissonGaussianNoise
 from ..planning.layout import Layout
 from ..planning.levels import Bounds, bounds_of, levels_of, unknown_pixels
 from ..planning.missing import missing_pixels, union
 from ..planning.options import Options
+from ..planning.photons import typical_photons
 from ..planning.plan import SAMPLE, Facts, Plan, covariance_of, filled_sample, plan_for
 from ..planning.ranges import block_shape, ends_of, known_ends, masked_means
 from .bands import split_range
@@ -223,12 +225,14 @@ def plan_frame(source: Source, layout: Layout, options: Options) -> PlannedFrame
     sample, empty, digest = np.zeros((channels, 1)), None, ""
     may_have_gaps = bool(bounds or source.masks) or image.dtype.kind == "f"
     # The pixels of a Dask array are checked when they are computed.
-    if not image.computes_on_read or channels > 1 or ends is None:
+    needed = channels > 1 or isinstance(noise, PoissonGaussianNoise)
+    if needed or ends is None or not image.computes_on_read:
         scan = _scan(source, bounds, with_means=ends is None)
         ends = ends or [ends_of(*means) for means in scan.means]
         sample, empty, digest = scan.sample, scan.empty, scan.digest
         may_have_gaps = bool(bounds) or scan.has_missing
-    facts = Facts(noise, typical, ends, covariance_of(noise, typical, sample), empty)
+    covariance, photons = covariance_of(noise, typical, sample), typical_photons(noise, sample)
+    facts = Facts(noise, typical, ends, covariance, empty, photons)
     plan = plan_for(image.shape, facts, options)
     is_empty = empty is not None and bool(empty.all())
     return PlannedFrame(source, plan, levels, bounds, may_have_gaps, is_empty, digest)

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..algorithm.framework import RunPass, denoised
+from ..algorithm.inputs import PlaneNoise
 from ..planning.channels import Planes, select_channels
 from ..planning.levels import REACH, Bounds, bounded_levels
 from ..planning.missing import union
-from ..planning.pixels import renewed, stabilised
+from ..planning.photons import denoised_in_runs
+from ..planning.pixels import counts_of, renewed, stabilised, with_estimate
 from ..planning.plan import Plan
 from .bands import split_range
 from .frames import PlannedFrame, SourcePart, part_of
@@ -46,6 +48,8 @@ def denoised_planes(
     if bounds:
         variance = computed(count if len(bounds) > 1 else 1, _variance_part)
         noise = replace(noise, variance=variance)
+    if plan.runs:
+        return _denoised_in_runs(planned, planes, computed, noise, bands, run_pass)
     if planned.may_have_gaps:
         with_gaps = computed(count, _channels_part)
         noisy = bands.computed(
@@ -63,6 +67,41 @@ def denoised_planes(
         noisy, noise, plan.recipe, run_pass, plan.tuning, renewed=renew, scales=bands
     )
     return result
+
+
+def _denoised_in_runs(
+    planned: PlannedFrame,
+    planes: Planes,
+    computed: Callable[..., Any],
+    noise: PlaneNoise,
+    bands: BandScales,
+    run_pass: RunPass,
+) -> Any:
+    """Denoise the planes of an image of few photons."""
+    plan, renew = planned.plan, None
+    counts = with_gaps = computed(len(planes.channels), _counts_part)
+    if planned.may_have_gaps:
+        counts = bands.filled(with_gaps)
+
+        def renew(estimate: Any) -> Any:
+            return bands.each(_with_estimate, with_gaps, estimate)
+
+    *_, result = denoised_in_runs(
+        counts,
+        planes,
+        noise,
+        plan.runs,
+        run_pass,
+        plan.tuning,
+        each=bands.each,
+        scales=bands,
+        renewed=renew,
+    )
+    return result
+
+
+def _with_estimate(with_gaps: Image, estimate: Image) -> Image:
+    return with_estimate(with_gaps, np.isnan(with_gaps), estimate)
 
 
 def _around(length: int, reach: int, rows: range) -> range:
@@ -85,6 +124,12 @@ def _channels_part(plan: Plan, bounds: Sequence[Bounds], planes: Planes, part: S
     filled = union(missing, unreliable, pixels.shape)
     channels = stabilised(plan, planes.channels, pixels, missing, filled)
     return select_channels(channels, planes.channels)
+
+
+def _counts_part(plan: Plan, bounds: Sequence[Bounds], planes: Planes, part: SourcePart) -> Any:
+    """Compute the channels of the planes in photons for some pixels; those to be filled in are NaN."""
+    pixels, missing, _ = part
+    return counts_of(plan, planes.channels, pixels, missing)
 
 
 def _noisy_part(plan: Plan, bounds: Sequence[Bounds], planes: Planes, part: SourcePart) -> Any:

@@ -148,7 +148,7 @@ def fingerprint(planned: PlannedFrame) -> str:
     """
     plan = planned.plan
     matrices = [[*planes.channels, *planes.matrix.ravel().tolist()] for planes in plan.planes]
-    settings = [_identity_of(value) for value in (plan.noise, plan.tuning, plan.recipe)]
+    settings = [_identity_of(value) for value in (plan.noise, plan.tuning, plan.recipe, plan.runs)]
     planes = [plan.levels.tolist(), matrices]
     dtypes = [str(frame.dtype) for frame in planned.source.frames]
     return _short_digest([dtypes, planned.digest, *settings, *planes])

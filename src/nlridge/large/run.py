@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..algorithm.passes import all_passes
 from ..engines.pool import in_order
 from ..files.atomic import writing
 from ..noise import Noise
@@ -167,8 +166,7 @@ def _read_rows(frame: Frame, top: int, bottom: int) -> npt.NDArray[Any]:
 
 def _count_bands(plan: Plan, band_height: int) -> int:
     """Return how often `tick` is called for a frame: once for each band of each pass and of the result."""
-    heights = [shape[0] for shape, _ in all_passes(plan.recipe, plan.shape[1:])]
-    passes = sum(len(bands_of(height, band_height)) for height in heights)
+    passes = sum(len(bands_of(shape[0], band_height)) for shape, _ in plan.passes())
     return len(plan.planes) * passes + len(bands_of(plan.shape[1], band_height))
 
 

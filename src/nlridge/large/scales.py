@@ -80,6 +80,11 @@ class BandScales(ABC):
         rows = partial(_rows_of_filter, height=image.shape[1])
         return self.computed(image.shape, partial(_filtered_part, taps), (image, rows))
 
+    def each(self, function: Callable[..., Image], *images: Any) -> Any:
+        """Apply a function to the pixels of images of the same shape."""
+        inputs = [(image, same_rows) for image in images]
+        return self.computed(images[0].shape, partial(_each_part, function), *inputs)
+
     def filled(self, image: Any) -> Any:
         """Return an image with pixels that are NaN filled in (see `fill`)."""
         _, height, width = image.shape
@@ -96,6 +101,10 @@ class BandScales(ABC):
 def same_rows(rows: range) -> range:
     """Return the rows themselves, if no others are needed."""
     return rows
+
+
+def _each_part(function: Callable[..., Image], rows: range, *parts: Part) -> Image:
+    return function(*(part.pixels for part in parts))
 
 
 def _all_rows(height: int, rows: range) -> range:
