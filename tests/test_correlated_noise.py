@@ -651,6 +651,47 @@ def test_correlated_noise_whose_level_varies(method):
     assert gain(clean, noisy, noise, GaussianNoise(levels), method) > 0.8
 
 
+@methods
+@pytest.mark.filterwarnings("error")
+def test_noise_that_cancels_in_colours_or_at_the_coarse_scale(method):
+    """What is left of it must not be divided by."""
+    clean = np.moveaxis(photograph(40), -1, 0)
+    same = 20 * np.random.default_rng(0).normal(size=clean.shape[1:])
+    result = nlridge.denoise(
+        clean + same,
+        noise=CorrelatedNoise(20, np.ones((3, 3, 1, 1))),
+        method=method,
+        channel_axis=0,
+    )
+    assert np.isfinite(result).all()
+    assert psnr(result, clean) > psnr(clean + same, clean) + 2
+    stripes = 20 * (-1.0) ** np.arange(40)[:, None] + 2 * same / 20
+    noise = CorrelatedNoise.waves(20, period=(2, np.inf), white=0.01)
+    result = nlridge.denoise(clean[1] + stripes, noise=noise, method=method)
+    assert np.isfinite(result).all()
+    assert psnr(result, clean[1]) > psnr(clean[1] + stripes, clean[1])
+
+
+@methods
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("correlation", [[[0.9, 1, 0.9]], [[-1, 1, -1]], np.ones((5, 5))])
+def test_a_correlation_that_no_noise_has_does_no_harm(correlation, method):
+    noisy, _ = scene("gray", (30, 33))
+    result = nlridge.denoise(noisy, noise=CorrelatedNoise(20, correlation), method=method)
+    assert np.isfinite(result).all()
+    assert np.abs(result - noisy).max() < 10 * 20
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 30), (5, 9), (17, 40)])
+@methods
+def test_images_of_any_shape(method, shape):
+    noise = CorrelatedNoise.from_kernel(10, KERNELS["blur"])
+    noisy = 100 + 10 * noise_of(KERNELS["blur"], shape)
+    result = nlridge.denoise(noisy, noise=noise, method=method)
+    assert result.shape == shape
+    assert np.std(result - 100) <= 1.01 * np.std(noisy - 100)
+
+
 def test_missing_pixels_and_a_mask():
     clean = photograph(64)[..., 1]
     noisy = clean + 20 * noise_of(KERNELS["blur"], clean.shape)
