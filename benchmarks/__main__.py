@@ -5,6 +5,7 @@ import argparse
 from . import (
     barbara,
     colour,
+    correlated,
     frontier,
     large,
     measuring,
@@ -26,6 +27,7 @@ MEASUREMENTS = {
     "speed": speed,
     "frontier": frontier,
     "colour": colour,
+    "correlated": correlated,
     "resources": resources,
     "sure": sure,
     "statements": statements,

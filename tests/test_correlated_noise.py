@@ -189,7 +189,7 @@ NOT_A_MATRIX = [[1.0, -0.9, -0.9], [-0.9, 1.0, -0.9], [-0.9, -0.9, 1.0]]
         (lambda: CorrelatedNoise.waves(1, period=(0, 4)), r"period is \(0, 4\); expected two numbers of at least 2"),
         (lambda: CorrelatedNoise.waves(1, period=(np.inf, np.inf)), "expected two numbers of at least 2, not both infinite"),
         (lambda: CorrelatedNoise.waves(1, period=(4, 5), white=2), "white is 2; expected a number from 0 to less than 1"),
-        (lambda: nlridge.denoise(np.zeros((9, 9)), noise=CorrelatedNoise(1, np.ones((3, 1, 1)))), "noise has the correlation of 3 channels; expected one for all, or 1"),
+        (lambda: nlridge.denoise(np.zeros((9, 9)), noise=CorrelatedNoise(1, np.ones((3, 1, 1)))), "correlation is that of 3 channels; expected one for all, or 1"),
     ],
 )  # fmt: skip
 def test_impossible_noise_is_refused(call, message):
@@ -492,6 +492,44 @@ def test_gradients_are_finite_and_the_derivative(one_torch_thread):
     assert torch.isfinite(flat.grad).all()
 
 
+@methods
+def test_a_step_with_tensors_never_waits_for_the_device(method):
+    torch = pytest.importorskip("torch")
+    from test_torch import Calls
+
+    from nlridge.algorithm.framework import denoised
+    from nlridge.engines import torch as engine
+
+    noisy = torch.empty(2, 1, 32, 33, device="meta")
+    correlation = np.stack([blurred_with(0.4), blurred_with(0.2)])
+    run = partial(engine.run_pass, max_memory=2**30)
+    for variance in (1.0, torch.empty(1, 1, 32, 33, device="meta")):
+        noise = PlaneNoise(variance, correlation)
+        with Calls() as calls:
+            *_, result = denoised(noisy, noise, small(method), run)
+        assert result.device.type == "meta"
+        assert "copy, waited for" not in calls.count
+
+
+def test_a_batch_of_tensors(one_torch_thread):
+    torch = pytest.importorskip("torch")
+    from nlridge.torch import NLRidge
+
+    module = NLRidge(small("standard"), correlation=blurred_with(0.4))
+    assert "correlation=an array of shape (3, 3)" in repr(module)
+    assert "correlation" not in repr(NLRidge())
+    x = torch.rand(3, 3, 24, 24, generator=torch.Generator().manual_seed(0))
+    sigmas = torch.tensor([0.05, 0.1, 0.1])
+    batch = module(x, sigmas)
+    for image, sigma, result in zip(x, sigmas, batch, strict=True):
+        torch.testing.assert_close(module(image[None], sigma)[0], result, atol=1e-4, rtol=0)
+    channels = NLRidge(small("standard"), correlation=np.ones((2, 1, 1)))
+    with pytest.raises(
+        ValueError, match="correlation is that of 2 channels; expected one for all, or 3"
+    ):
+        channels(x, 0.1)
+
+
 def test_denoise_takes_tensors(one_torch_thread):
     torch = pytest.importorskip("torch")
     noisy, options = scene("gray", (40, 44))
@@ -621,6 +659,47 @@ def test_correlated_noise_whose_level_varies(method):
     noise = CorrelatedNoise.from_kernel(levels, KERNELS["blur"])
     noisy = clean + levels * unit
     assert gain(clean, noisy, noise, GaussianNoise(levels), method) > 0.8
+
+
+@methods
+@pytest.mark.filterwarnings("error")
+def test_noise_that_cancels_in_colours_or_at_the_coarse_scale(method):
+    """What is left of it must not be divided by."""
+    clean = np.moveaxis(photograph(40), -1, 0)
+    same = 20 * np.random.default_rng(0).normal(size=clean.shape[1:])
+    result = nlridge.denoise(
+        clean + same,
+        noise=CorrelatedNoise(20, np.ones((3, 3, 1, 1))),
+        method=method,
+        channel_axis=0,
+    )
+    assert np.isfinite(result).all()
+    assert psnr(result, clean) > psnr(clean + same, clean) + 2
+    stripes = 20 * (-1.0) ** np.arange(40)[:, None] + 2 * same / 20
+    noise = CorrelatedNoise.waves(20, period=(2, np.inf), white=0.01)
+    result = nlridge.denoise(clean[1] + stripes, noise=noise, method=method)
+    assert np.isfinite(result).all()
+    assert psnr(result, clean[1]) > psnr(clean[1] + stripes, clean[1])
+
+
+@methods
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("correlation", [[[0.9, 1, 0.9]], [[-1, 1, -1]], np.ones((5, 5))])
+def test_a_correlation_that_no_noise_has_does_no_harm(correlation, method):
+    noisy, _ = scene("gray", (30, 33))
+    result = nlridge.denoise(noisy, noise=CorrelatedNoise(20, correlation), method=method)
+    assert np.isfinite(result).all()
+    assert np.abs(result - noisy).max() < 10 * 20
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 30), (5, 9), (17, 40)])
+@methods
+def test_images_of_any_shape(method, shape):
+    noise = CorrelatedNoise.from_kernel(10, KERNELS["blur"])
+    noisy = 100 + 10 * noise_of(KERNELS["blur"], shape)
+    result = nlridge.denoise(noisy, noise=noise, method=method)
+    assert result.shape == shape
+    assert np.std(result - 100) <= 1.01 * np.std(noisy - 100)
 
 
 def test_missing_pixels_and_a_mask():

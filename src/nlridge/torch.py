@@ -112,9 +112,12 @@ class NLRidge(torch.nn.Module):
 
     def extra_repr(self) -> str:
         method = self.method if isinstance(self.method, str) else type(self.method.family).__name__
-        return (
+        words = (
             f"method={method!r}, data_range={self.data_range:g}, strength={self.tuning.strength:g}"
         )
+        if isinstance(self.noise, CorrelatedNoise):
+            words += f", correlation=an array of shape {self.noise.correlation.shape}"
+        return words
 
     @torch.compiler.disable
     def forward(self, x: Tensor, sigma: float | Tensor) -> Tensor:

@@ -90,7 +90,10 @@ def _run_pass(
         for k, (planes, whitening) in enumerate(zip(sets, whitenings, strict=True)):
             sums_of = _recomputed(partial(_sums, strip_inputs, planes, step, whitening), inputs)
             for groups in _of_one_size(places, strip, noisy.shape[2:], step, planes.group_size):
-                at_once = max_memory // _bytes_of_a_group(groups, planes, patch, noisy)
+                bytes_of_a_group = _bytes_of_a_group(groups, planes, patch, noisy)
+                if whitening is not None:  # its matrices, and the whitened groups
+                    bytes_of_a_group *= 2
+                at_once = max_memory // bytes_of_a_group
                 for part in groups.split(max(1, at_once)):
                     part_sums, corners = sums_of(part)
                     sums[:, planes.planes, strip.images, strip.pixels] += part_sums

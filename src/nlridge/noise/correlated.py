@@ -192,7 +192,8 @@ class CorrelatedNoise:
         >>> import numpy as np
         >>> import nlridge
         >>> noise = nlridge.CorrelatedNoise.waves(8, period=(np.inf, 4), white=0.2)
-        >>> noise.correlation[32, 32:37].round(2)
+        >>> row = noise.correlation[127]  # through the middle
+        >>> row[len(row) // 2 :][:5].round(2)
         array([ 1. ,  0. , -0.8, -0. ,  0.8])
         """
         try:
@@ -204,7 +205,7 @@ class CorrelatedNoise:
             raise ValueError(
                 f"period is {shown(period)}; expected two numbers of at least 2, not both infinite"
             )
-        y, x = np.mgrid[-32:33, -32:33]
+        y, x = np.mgrid[-_FARTHEST : _FARTHEST + 1, -_FARTHEST : _FARTHEST + 1]
         return cls(noise, _with_white(np.cos(2 * np.pi * (y * cycles[0] + x * cycles[1])), white))
 
     def __repr__(self) -> str:
@@ -262,7 +263,7 @@ def correlation_between(noise: Noise, channels: int) -> Array | None:
         return None
     if correlation.ndim > 2 and len(correlation) != channels:
         raise ValueError(
-            f"noise has the correlation of {len(correlation)} channels; expected one for all, or {channels}"
+            f"correlation is that of {len(correlation)} channels; expected one for all, or {channels}"
         )
     if correlation.ndim == 4:
         return np.asarray(correlation)

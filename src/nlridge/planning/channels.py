@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .levels import FLOOR
-
 Array = npt.NDArray[np.floating[Any]]
 Image = npt.NDArray[np.float32]
 
@@ -63,9 +61,6 @@ class Planes(NamedTuple):
         power = np.square(mixing).sum(axis=1)
         covariance: npt.NDArray[np.float64] = np.einsum("pi,ijyx,pj->pyx", mixing, own, mixing)
         covariance /= power[:, None, None]
-        # Noise that is the same in all channels cancels in their differences; what is left counts as this much.
-        middle = covariance[:, covariance.shape[1] // 2, covariance.shape[2] // 2]
-        np.maximum(middle, FLOOR**2, out=middle)
         return covariance
 
 
