@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .api.quality import Quality, estimate_quality
     from .families import Estimator, Family
     from .noise.correlated import CorrelatedNoise
+    from .noise.curve import CurveNoise
     from .noise.gaussian import GaussianNoise
     from .noise.poisson import PoissonGaussianNoise
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "CoarseScale": ".algorithm.settings",
     "CorrelatedNoise": ".noise.correlated",
+    "CurveNoise": ".noise.curve",
     "Denoised": ".api.denoising",
     "Estimator": ".families",
     "Family": ".families",
@@ -44,6 +46,7 @@ _MODULES = ("families", "kernels", "noise", "torch")
 __all__ = [
     "CoarseScale",
     "CorrelatedNoise",
+    "CurveNoise",
     "Denoised",
     "Estimator",
     "Family",

@@ -25,7 +25,7 @@ REACH = 8
 # The power spectrum is raised to at least this share of its mean, which bounds how much a filter amplifies.
 _LEAST = 0.02
 # Noise counts as white if no correlation between two pixels is larger after the filter.
-_WHITE = 0.2
+_WHITE = 0.35
 _VECTORS = 4  # computed at a time
 
 

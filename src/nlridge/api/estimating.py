@@ -5,7 +5,8 @@ import numpy.typing as npt
 
 from ..checks import shown
 from ..noise import Noise
-from ..noise.estimation import noise_of, sigma_of
+from ..noise.estimation import sigma_of
+from ..planning.blind import estimated_noise
 from .arguments import checked_image, missing_pixels
 
 
@@ -125,4 +126,4 @@ def estimate_noise(
         raise ValueError(f"kind is {shown(kind)}; expected 'auto', 'gaussian' or 'poisson'")
     frames, masked, _ = checked_image(image, mask, channel_axis=channel_axis, may_be_stack=False)
     missing = missing_pixels(frames[0], None if masked is None else masked[0])
-    return noise_of(frames[0], missing, kind)
+    return estimated_noise(frames[0], missing, kind)

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from ..algorithm.framework import RunPass, denoised
 from ..engines import cpu
 from ..engines.grid import lines
-from ..noise.estimation import noise_of
 from ..noise.gaussian import GaussianNoise
 from ..noise.poisson import PoissonGaussianNoise
+from ..planning.blind import estimated_noise
 from ..planning.channels import Image, select_channels
 from ..planning.layout import Layout
 from ..planning.levels import Levels, levels_of, usable_levels
@@ -177,7 +177,7 @@ def frame_for(
         empty = np.asarray(missing.all(axis=(1, 2)))
     noise = options.noise
     if noise is None or levels is None:
-        noise = GaussianNoise(0) if empty.all() else noise_of(pixels, missing, options.kind)
+        noise = GaussianNoise(0) if empty.all() else estimated_noise(pixels, missing, options.kind)
         levels = np.asarray(noise.level, np.float64).reshape(-1, 1, 1)
     usable = usable_levels(levels, missing, pixels)
     unknown = union(missing, usable.unknown, pixels.shape)

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from ..checks import shown
 from ..noise.correlated import CorrelatedNoise
-from ..noise.estimation import noise_of
 from ..noise.gaussian import GaussianNoise
+from ..planning.blind import estimated_noise
 from ..planning.layout import layout_of
 from ..planning.levels import levels_of
 from ..planning.options import Options
@@ -56,7 +56,11 @@ def _denoise_frames(
     levels = None if options.noise is None else levels_of(options.noise, layout)
     clean = []
     for k, frame in enumerate(layout.frames(image)):
-        noise = noise_of(on_host(frame), None) if options.noise is None else options.noise
+        noise = (
+            estimated_noise(on_host(frame), None, options.kind)
+            if options.noise is None
+            else options.noise
+        )
         base = noise.noise if isinstance(noise, CorrelatedNoise) else noise
         if not isinstance(base, GaussianNoise):
             raise ValueError(

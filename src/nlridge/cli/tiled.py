@@ -17,7 +17,7 @@ from ..large.frames import Source, frames_of, sample_of, sources_of
 from ..large.limits import expect_plausible
 from ..large.run import run
 from ..noise import Noise
-from ..noise.estimation import noise_of
+from ..planning.blind import estimated_noise
 from ..planning.layout import Layout, layout_of
 from ..planning.levels import levels_of
 from ..planning.options import checked_options
@@ -82,7 +82,7 @@ def noise_in_sample(source: Path, axes: str | None) -> tuple[Noise, int, int, li
     frames = frames_of(opened.array, letters)
     middle = len(frames) // 2
     pixels, missing = sample_of(Source(frames[middle]))
-    return noise_of(pixels, missing), middle + 1, len(frames), notes
+    return estimated_noise(pixels, missing), middle + 1, len(frames), notes
 
 
 class DiskPlanes:

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from ..engines.pool import in_order
 from ..files.damage import one_line
-from ..noise.estimation import noise_of
 from ..noise.gaussian import GaussianNoise
 from ..noise.poisson import PoissonGaussianNoise
+from ..planning.blind import estimated_noise
 from ..planning.layout import Layout
 from ..planning.levels import Bounds, bounds_of, levels_of, unknown_pixels
 from ..planning.missing import missing_pixels, union
@@ -212,7 +212,7 @@ def plan_frame(source: Source, layout: Layout, options: Options) -> PlannedFrame
     if noise is None:
         pixels, missing = sample_of(source)
         has_pixels = missing is None or not missing.all()
-        noise = noise_of(pixels, missing, options.kind) if has_pixels else GaussianNoise(0)
+        noise = estimated_noise(pixels, missing, options.kind) if has_pixels else GaussianNoise(0)
     levels = levels_of(noise, layout)[0]
     if source.levels is not None and image.shape[1:] == (1, 1):  # one number for each channel
         levels = source.levels.read(range(1)).astype(np.float64)

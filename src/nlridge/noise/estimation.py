@@ -14,7 +14,7 @@ from .poisson import PoissonGaussianNoise
 Mask = npt.NDArray[np.bool_]
 
 
-class _Channel(NamedTuple):
+class Channel(NamedTuple):
     """The pixels of a channel, and masks of those that say nothing about the noise."""
 
     pixels: npt.NDArray[np.float64]
@@ -58,8 +58,7 @@ def noise_of(
     """Estimate the noise of an image of (channels, height, width); see `estimate_noise`."""
     masks = [None] * len(pixels) if missing is None else missing
     if kind != "gaussian":
-        channels = [_channel(*channel) for channel in zip(pixels, masks, strict=True)]
-        channels, unit = _in_units(channels)
+        channels, unit = usable_channels(pixels, missing)
         noise = _growing_noise(channels, doubt=kind == "auto")
         if noise is not None and noise.gain * unit > 1e-300:
             return PoissonGaussianNoise(
@@ -77,11 +76,17 @@ def noise_of(
     return GaussianNoise(sigmas)
 
 
-def _channel(pixels: npt.NDArray[Any], missing: Mask | None) -> _Channel:
+def usable_channels(pixels: npt.NDArray[Any], missing: Mask | None) -> tuple[list[Channel], float]:
+    """The channels of an image of (channels, height, width), divided by a unit, and the unit."""
+    masks = [None] * len(pixels) if missing is None else missing
+    return _in_units([_channel(*channel) for channel in zip(pixels, masks, strict=True)])
+
+
+def _channel(pixels: npt.NDArray[Any], missing: Mask | None) -> Channel:
     excluded = np.zeros(pixels.shape, bool) if missing is None else missing.copy()
     if excluded.all():
         none = np.zeros(pixels.shape, bool)
-        return _Channel(np.zeros(pixels.shape), none, none)
+        return Channel(np.zeros(pixels.shape), none, none)
     levels, counts = np.unique(pixels[~excluded], return_counts=True)
     not_dark = excluded
     for extreme, next_to_it in ((-1, -2), (0, 1)):
@@ -93,10 +98,10 @@ def _channel(pixels: npt.NDArray[Any], missing: Mask | None) -> _Channel:
             excluded = excluded | (pixels == levels[extreme])
     # Missing pixels may be signalling NaNs, with which casts and arithmetic warn.
     valid = pixels if missing is None else np.where(missing, pixels.dtype.type(0), pixels)
-    return _Channel(valid.astype(np.float64), excluded, not_dark)
+    return Channel(valid.astype(np.float64), excluded, not_dark)
 
 
-def _in_units(channels: list[_Channel]) -> tuple[list[_Channel], float]:
+def _in_units(channels: list[Channel]) -> tuple[list[Channel], float]:
     """The channels divided by a unit, and the unit.
 
     The unit is a power of two if squares of the pixels would overflow or underflow, and 1 otherwise.
@@ -200,7 +205,7 @@ def _smallest_variance(
         stop = min(len(corners), int(1.1 * count) + 1)
 
 
-def _growing_noise(channels: list[_Channel], doubt: bool) -> PoissonGaussianNoise | None:
+def _growing_noise(channels: list[Channel], doubt: bool) -> PoissonGaussianNoise | None:
     """Estimate noise that grows with the signal in the same way in all channels; None if it does not grow.
 
     With `doubt`, also None unless it clearly grows.
@@ -277,7 +282,7 @@ def _deviation(steps: Array, noise: PoissonGaussianNoise) -> float:
 
 
 def _confirmed(
-    channels: list[_Channel],
+    channels: list[Channel],
     variances: list[Array],
     line: _Line,
     doubt: bool,
