@@ -29,6 +29,7 @@ KERNELS = {
 }
 kernels = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 methods = pytest.mark.parametrize("method", nlridge.method_names())
+two_methods = pytest.mark.parametrize("method", ["fast", "standard"])
 
 
 def noise_of(kernel, shape, seed=0):
@@ -54,14 +55,14 @@ def blurred_with(neighbour):
 
 def test_a_kernel_has_the_correlation_of_the_noise_that_it_makes():
     kernel = np.random.default_rng(0).normal(size=(3, 4))
-    noise = noise_of(kernel, (2000, 2000))
+    noise = noise_of(kernel, (1000, 1000))
     correlation = correlation_of(kernel)
     assert correlation.shape == (5, 7)
     for dy in range(3):
         for dx in range(-3, 4):
-            moved = noise[dy : 1990 + dy, 3 + dx : 1990 + dx]
-            assert np.mean(noise[:1990, 3:1990] * moved) == pytest.approx(
-                correlation[2 + dy, 3 + dx], abs=0.005
+            moved = noise[dy : 990 + dy, 3 + dx : 990 + dx]
+            assert np.mean(noise[:990, 3:990] * moved) == pytest.approx(
+                correlation[2 + dy, 3 + dx], abs=0.01
             )
 
 
@@ -398,7 +399,7 @@ def small(method):
     return replace(recipe, coarse=coarse)
 
 
-def scene(kind, shape=(100, 70)):
+def scene(kind, shape=(90, 44)):
     """A noisy image, and the arguments of `denoise` that describe its noise."""
     blur, lines = KERNELS["blur"], KERNELS["vertical lines"]
     y, x = np.mgrid[: shape[0], : shape[1]]
@@ -492,7 +493,7 @@ def test_gradients_are_finite_and_the_derivative(one_torch_thread):
     assert torch.isfinite(flat.grad).all()
 
 
-@methods
+@two_methods
 def test_a_step_with_tensors_never_waits_for_the_device(method):
     torch = pytest.importorskip("torch")
     from test_torch import Calls
@@ -575,14 +576,14 @@ def test_a_correlation_of_0_is_nearly_white_noise(method, channels):
 def test_the_noise_of_the_coarser_image(kernel):
     correlation = correlation_of(kernel)
     coarse = pyramid.coarser_noise(PlaneNoise(4.0, correlation[None]))
-    image = pyramid.coarser(2 * noise_of(kernel, (1, 1600, 1600)).astype(np.float32))[0]
+    image = pyramid.coarser(2 * noise_of(kernel, (1, 1000, 1000)).astype(np.float32))[0]
     assert coarse.variance == 1
-    inner = image[20:780, 20:780]
+    inner = image[20:480, 20:480]
     for dy, dx in ((0, 0), (0, 1), (1, 0), (1, 1), (1, -1), (0, 3), (3, 0), (0, 9), (9, 0)):
-        moved = image[20 + dy : 780 + dy, 20 + dx : 780 + dx]
+        moved = image[20 + dy : 480 + dy, 20 + dx : 480 + dx]
         expected = whitening._at(coarse.correlation[0], dy, dx)
-        assert np.mean(inner * moved) == pytest.approx(float(expected), abs=0.03)
-    assert coarse.level == pytest.approx(np.std(inner), rel=0.01)
+        assert np.mean(inner * moved) == pytest.approx(float(expected), abs=0.05)
+    assert coarse.level == pytest.approx(np.std(inner), rel=0.02)
 
 
 def gain(clean, noisy, noise, white, method, **options):
@@ -593,9 +594,6 @@ def gain(clean, noisy, noise, white, method, **options):
         for s in (1.0, 1.5)
     ]
     return psnr(known, clean) - max(psnr(other, clean) for other in others)
-
-
-both_methods = pytest.mark.parametrize("method", ["fast", "standard"])
 
 
 @methods
@@ -609,7 +607,7 @@ def test_the_right_correlation_is_better_than_white_noise(kernel, method):
 
 
 @pytest.mark.parametrize("kind", ["rows", "columns", "waves", "slanted waves"])
-@both_methods
+@two_methods
 def test_stripes_and_patterns(method, kind):
     clean = photograph(72)[..., 1]
     rng = np.random.default_rng(0)
@@ -626,7 +624,7 @@ def test_stripes_and_patterns(method, kind):
 
 
 @pytest.mark.parametrize("kind", ["related", "of the same noise", "one kernel each"])
-@both_methods
+@two_methods
 def test_channels_whose_noise_is_correlated(method, kind):
     clean = np.moveaxis(photograph(64), -1, 0)
     blur, lines = KERNELS["blur"], KERNELS["vertical lines"]
@@ -647,7 +645,7 @@ def test_channels_whose_noise_is_correlated(method, kind):
     assert gain(clean, noisy, model, GaussianNoise(20), method, channel_axis=0) > 1
 
 
-@both_methods
+@two_methods
 def test_correlated_noise_whose_level_varies(method):
     clean = photograph(72)[..., 1]
     unit = noise_of(KERNELS["blur"], clean.shape)
