@@ -5,7 +5,8 @@ patches, is independent. The changes that denoising makes there are filtered bac
 itself passes no filter, so that it does not matter that the two filters are not quite inverse to each other.
 
 The noise of photographs is of this kind. Stripes and waves are not: no short filter tells them from the image, and
-`families.whitening` handles them group by group.
+`families.whitening` handles them group by group. But at many frequencies they have hardly any power. There, the image
+is known: it is matched by these frequencies, and they are taken from the noisy image in the end.
 """
 
 from typing import NamedTuple
@@ -26,6 +27,8 @@ REACH = 8
 _LEAST = 0.02
 # Noise counts as white if no correlation between two pixels is larger after the filter.
 _WHITE = 0.35
+# Frequencies are clear if the noise has less than this share of its mean power there.
+_CLEAR = 0.01
 _VECTORS = 4  # computed at a time
 
 
@@ -52,26 +55,41 @@ def filters_of(correlation: Matrix | None) -> Filters | None:
     return Filters(np.array(whiten, np.float32), np.array(colour, np.float32))
 
 
+def clear_frequencies(correlation: Matrix | None) -> npt.NDArray[np.float32] | None:
+    """The taps of a filter for each plane that keeps the frequencies at which there is hardly any noise.
+
+    None for white noise.
+    """
+    if correlation is None:
+        return None
+    taps = []
+    for plane in correlation:
+        side = 2 * (max(plane.shape) + 2 * REACH)
+        power = np.maximum(np.fft.fft2(_on_grid(plane, side)).real, 0)
+        taps.append(_taps(_CLEAR / (_CLEAR + power / power.mean())))
+    return np.array(taps, np.float32)
+
+
 def _plane_filters(correlation: Matrix) -> tuple[Matrix, Matrix, float]:
     """The filters for a plane, and the largest correlation of two pixels that is left after the first one."""
     side = 2 * (max(correlation.shape) + 2 * REACH)  # so that nothing wraps around
     power = np.fft.fft2(_on_grid(correlation, side)).real
     raised = np.sqrt(np.maximum(power, _LEAST * power.mean()))
-    # The taps end softly, since those that are cut off would leave ripples in the spectrum.
-    distance = np.abs(np.arange(-REACH, REACH + 1))
-    window = np.cos(np.pi / 2 * np.maximum(2 * distance / (REACH + 1) - 1, 0)) ** 2
-    whiten, colour = (
-        np.fft.fftshift(np.fft.ifft2(response).real)[
-            side // 2 - REACH : side // 2 + REACH + 1, side // 2 - REACH : side // 2 + REACH + 1
-        ]
-        * np.outer(window, window)
-        for response in (1 / raised, raised)
-    )
+    whiten, colour = _taps(1 / raised), _taps(raised)
     response = np.fft.fft2(_on_grid(whiten, side)).real
     left = np.fft.ifft2(np.maximum(power, 0) * response**2).real
     level = np.sqrt(left[0, 0])
     left[0, 0] = 0
     return whiten / level, colour * level, float(np.abs(left).max() / level**2)
+
+
+def _taps(response: Matrix) -> Matrix:
+    """The taps of a filter with about the given response to each frequency."""
+    steps = np.arange(-REACH, REACH + 1)
+    # The taps end softly, since those that are cut off would leave ripples in the spectrum.
+    window = np.cos(np.pi / 2 * np.maximum(2 * np.abs(steps) / (REACH + 1) - 1, 0)) ** 2
+    taps: Matrix = np.fft.ifft2(response).real[steps[:, None], steps]
+    return taps * np.outer(window, window)
 
 
 def _on_grid(values: Matrix, side: int) -> Matrix:

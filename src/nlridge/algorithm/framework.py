@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import pyramid
-from .filtering import Filters, filters_of
+from .filtering import Filters, clear_frequencies, filters_of
 from .inputs import Image, PartialDenoising, PlaneNoise, StepInputs
 from .passes import Pass, passes_of
 from .settings import Recipe, Rounds
@@ -68,9 +68,15 @@ def denoised(
             noisy, noise, filters, recipe, run, tuning, renewed=renewed, scales=scales
         )
         return
+    taps = clear_frequencies(noise.correlation)
+
+    def clear(image: Image) -> Image:
+        return image if taps is None else scales.filtered(image, taps[: len(image)])
+
     scale = recipe.coarse
     if scale is None:
-        yield from two_steps(noisy, noise, recipe, run, tuning, renewed=renewed)
+        for image in two_steps(noisy, noise, recipe, run, tuning, renewed=renewed, clear=clear):
+            yield image if taps is None else image + clear(noisy - image)
         return
     small, small_noise = scales.coarser(noisy), scales.coarser_noise(noise)
     *_, coarse = denoised(small, small_noise, scale.recipe, run, tuning, scales=scales)
@@ -79,10 +85,13 @@ def denoised(
     def corrected(pilot: Image) -> Image:
         return scales.with_coarse(pilot, coarse, scale.pilot_level, most)
 
-    steps = two_steps(noisy, noise, recipe, run, tuning, renewed=renewed, corrected=corrected)
+    steps = two_steps(
+        noisy, noise, recipe, run, tuning, renewed=renewed, corrected=corrected, clear=clear
+    )
     yield next(steps)
     for result in steps:
-        yield scales.with_coarse(result, coarse, scale.result_level, most)
+        image = scales.with_coarse(result, coarse, scale.result_level, most)
+        yield image if taps is None else image + clear(noisy - image)
 
 
 def _denoised_by_filter(
@@ -124,6 +133,7 @@ def two_steps(
     *,
     renewed: Callable[[Image], Image] | None = None,
     corrected: Callable[[Image], Image] | None = None,
+    clear: Callable[[Image], Image] = lambda image: image,
 ) -> Iterator[Image]:
     """Denoise with Θ from the noisy image alone, then with the result, the pilot, in place of the true image.
 
@@ -141,11 +151,13 @@ def two_steps(
         neighbours for the first step, take their values from the pilot.
     corrected
         Returns the pilot with its broad structures taken from a coarser image.
+    clear
+        Returns the image in which similar patches are searched for, without the frequencies at which there is noise.
     """
     first, *second = passes_of(recipe)
     weaker = noise.scaled(min(tuning.strength, 1.0) ** 2)
     pilot, _ = run(
-        StepInputs(noisy, guide=noisy, similar=noisy[:1], noise=weaker, tuning=tuning), first
+        StepInputs(noisy, guide=noisy, similar=clear(noisy[:1]), noise=weaker, tuning=tuning), first
     )
     if corrected is not None:
         pilot = corrected(pilot)
@@ -153,14 +165,20 @@ def two_steps(
     if renewed is not None:
         noisy = renewed(pilot)
     noise = noise.scaled(tuning.strength**2)
-    inputs = StepInputs(noisy, guide=pilot, similar=pilot, noise=noise, tuning=tuning)
+    inputs = StepInputs(noisy, guide=pilot, similar=clear(pilot), noise=noise, tuning=tuning)
     if len(second) == 1:
         yield run(inputs, second[0])[0]
     elif second:
-        yield in_rounds(inputs, second, recipe.rounds, run)
+        yield in_rounds(inputs, second, recipe.rounds, run, clear)
 
 
-def in_rounds(inputs: StepInputs, passes: Sequence[Pass], rounds: Rounds, run: RunPass) -> Image:
+def in_rounds(
+    inputs: StepInputs,
+    passes: Sequence[Pass],
+    rounds: Rounds,
+    run: RunPass,
+    clear: Callable[[Image], Image] = lambda image: image,
+) -> Image:
     """The second step in several rounds, each of which removes some of the noise.
 
     A round passes a better guide, and an image with less noise, on to the next. It denoises as the second step does,
@@ -180,7 +198,7 @@ def in_rounds(inputs: StepInputs, passes: Sequence[Pass], rounds: Rounds, run: R
             inputs,
             noisy=partly,
             guide=result,
-            similar=similar,
+            similar=clear(similar),
             partly=PartialDenoising(noisy, keep),
         )
         result, partly = run(inputs, step, groups)
