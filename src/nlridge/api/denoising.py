@@ -47,7 +47,7 @@ def denoise(
     image: npt.ArrayLike,
     sigma: npt.ArrayLike | None = None,
     *,
-    noise: Noise | None = None,
+    noise: Noise | str | None = None,
     strength: float = 1.0,
     method: str | Recipe = "standard",
     mask: npt.ArrayLike | None = None,
@@ -62,7 +62,7 @@ def denoise(  # type: ignore[misc]
     image: Any,
     sigma: npt.ArrayLike | None = None,
     *,
-    noise: Noise | None = None,
+    noise: Noise | str | None = None,
     strength: float = 1.0,
     method: str | Recipe = "standard",
     mask: npt.ArrayLike | None = None,
@@ -88,9 +88,10 @@ def denoise(  # type: ignore[misc]
         Standard deviation of Gaussian noise, in the units of the image: a single number, one number per
         channel, or a map of the shape of the image. A map may omit the channel axis or the stack axis
         if it is the same for all channels or images.
-    noise : GaussianNoise or PoissonGaussianNoise, optional
-        Noise model, as an alternative to `sigma`. If neither is given, the noise is estimated from the
-        image as in `estimate_noise`.
+    noise : GaussianNoise, PoissonGaussianNoise, CorrelatedNoise or str, optional
+        Noise model, as an alternative to `sigma`, or the kind of noise to estimate: "gaussian",
+        "poisson", "correlated" or "auto" (see `estimate_noise`). If neither is given, the noise is
+        estimated as with "auto".
     strength : float, default 1.0
         Factor on the noise level, from 0.01 to 100. Values below 1 keep more detail and more noise;
         values above 1 remove more of both.
@@ -251,6 +252,8 @@ class Denoised:
     """What was removed: the noisy image minus the denoised one; 0 at missing pixels."""
     noise: Noise
     """The noise model, as given or as estimated; `print` describes it."""
+    noise_given: bool
+    """Whether the noise was given rather than estimated."""
     recipe: Recipe
     """The settings of the algorithm."""
 
@@ -259,7 +262,7 @@ def denoise_with_details(
     image: npt.ArrayLike,
     sigma: npt.ArrayLike | None = None,
     *,
-    noise: Noise | None = None,
+    noise: Noise | str | None = None,
     strength: float = 1.0,
     method: str | Recipe = "standard",
     mask: npt.ArrayLike | None = None,
@@ -279,7 +282,8 @@ def denoise_with_details(
     -------
     Denoised
         An object with these attributes: `image`, the denoised image; `pilot`, the result of the first
-        step; `residual`, what was removed; `noise`, the noise model; and `recipe`, the settings.
+        step; `residual`, what was removed; `noise`, the noise model; `noise_given`, whether it was given
+        rather than estimated; and `recipe`, the settings.
 
     See Also
     --------
@@ -331,4 +335,5 @@ def denoise_with_details(
     result, pilot, residual = (
         frames.layout.like_image(image[None]) for image in (result, pilot, residual)
     )
-    return Denoised(result, pilot, residual, frame.plan.noise, frame.plan.recipe)
+    noise_given = options.noise is not None
+    return Denoised(result, pilot, residual, frame.plan.noise, noise_given, frame.plan.recipe)

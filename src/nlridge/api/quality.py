@@ -44,7 +44,7 @@ def estimate_quality(
     image: npt.ArrayLike,
     sigma: npt.ArrayLike | None = None,
     *,
-    noise: Noise | None = None,
+    noise: Noise | str | None = None,
     strength: float = 1.0,
     method: str | Recipe = "standard",
     mask: npt.ArrayLike | None = None,
@@ -118,25 +118,20 @@ def estimate_quality(
         method=method,
         **options,
     )
-    noise_given = sigma is not None or noise is not None
-    return quality_of(image, details, noise_given=noise_given, peak=peak, probes=probes, **options)
+    return quality_of(image, details, peak=peak, probes=probes, **options)
 
 
 def quality_of(
     image: npt.ArrayLike,
     details: Denoised,
     *,
-    noise_given: bool,
     peak: float | None = None,
     probes: int = 1,
     mask: npt.ArrayLike | None = None,
     channel_axis: int | None = None,
     **options: Any,
 ) -> Quality:
-    """Estimate the quality of an image that has already been denoised with the same options.
-
-    `noise_given` tells whether its noise was given rather than estimated.
-    """
+    """Estimate the quality of an image that has already been denoised with the same options."""
     frames, masked, layout = checked_image(
         image, mask, channel_axis=channel_axis, may_be_stack=False
     )
@@ -180,7 +175,7 @@ def quality_of(
     error = math.hypot(
         math.sqrt(2 * float(np.sum(variance**2))) / count,
         2 * _error_of_sum(divergence) / count,
-        0.0 if noise_given else _VARIANCE_ERROR * noise_power,
+        0.0 if details.noise_given else _VARIANCE_ERROR * noise_power,
     )
     risk = max(risk, error / 2)
     top = _peak(frames.dtype, result[valid]) if peak is None else peak

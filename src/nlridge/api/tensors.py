@@ -56,7 +56,7 @@ def _denoise_frames(
     levels = None if options.noise is None else levels_of(options.noise, layout)
     clean = []
     for k, frame in enumerate(layout.frames(image)):
-        noise = noise_of(on_host(frame), None) if options.noise is None else options.noise
+        noise = options.noise or noise_of(on_host(frame), None, options.kind)
         base = noise.noise if isinstance(noise, CorrelatedNoise) else noise
         if not isinstance(base, GaussianNoise):
             raise ValueError(

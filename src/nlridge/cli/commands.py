@@ -38,7 +38,7 @@ from .batch import (
     targets,
 )
 from .metrics import difference
-from .printing import printable, report_error, report_note
+from .printing import printable, report_error, report_note, with_options
 from .tiled import DiskPlanes, clean_tiled, is_tiled, noise_in_sample, target_of
 
 _FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError)  # reported in one sentence
@@ -63,7 +63,7 @@ def run(options: Namespace) -> int:
 def denoise(options: Namespace) -> int:
     """Denoise files; a file that fails does not stop the others."""
     # Wrong options are reported once, before any file is read.
-    checked_options(options.sigma, None, options.method, None, Tuning(options.strength))
+    checked_options(options.sigma, options.noise, options.method, None, Tuning(options.strength))
     checked_workers(options.workers)
     if is_tiled(options.input, options.tile, options.scheduler):
         return _denoise_tiled(options)
@@ -208,7 +208,7 @@ def noise(options: Namespace) -> int:
     failed = False
     for source in sources(options.input, options.recursive):
         try:
-            models, notes = _noise_in(source.path, axes)
+            models, notes = _noise_in(source.path, axes, options.kind)
             for note in notes:
                 report_note(f"{source.path}: {note}")
             for model, frame, frames in models:
@@ -229,13 +229,15 @@ def noise(options: Namespace) -> int:
     return 1 if failed else 0
 
 
-def _noise_in(path: Path, axes: str | None) -> tuple[Iterable[tuple[Noise, int, int]], list[str]]:
+def _noise_in(
+    path: Path, axes: str | None, kind: str
+) -> tuple[Iterable[tuple[Noise, int, int]], list[str]]:
     """Return the noise in a file (see `noise_in`), and notes."""
     if is_zarr_name(path):
-        model, frame, frames, notes = noise_in_sample(path, axes)
+        model, frame, frames, notes = noise_in_sample(path, axes, kind)
         return [(model, frame, frames)], notes
     picture = read(path, axes)
-    return noise_in(picture), notes_on_axes(axes, (layer.axes for layer in picture.layers))
+    return noise_in(picture, kind), notes_on_axes(axes, (layer.axes for layer in picture.layers))
 
 
 def compare(options: Namespace) -> int:
@@ -382,7 +384,7 @@ def _sentence(path: Path, error: BaseException) -> str:
         return f"{error.filename or path}: {error.strerror}"
     if isinstance(error, MemoryError):
         return f"{path}: the image does not fit into memory"
-    words = " ".join(str(error).split())
+    words = with_options(" ".join(str(error).split()))
     return words if " ".join(str(path).split()) in words else f"{path}: {words}"
 
 

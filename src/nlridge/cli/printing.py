@@ -1,6 +1,25 @@
 """Printing of messages that are safe to show in a terminal, whatever the names of files contain."""
 
+import re
 import sys
+
+# What the command line calls the arguments of Python. The output has a name without --output as well.
+_OPTIONS = {
+    **{name: f"--{name.replace('_', '-')}" for name in (
+        "channel_axis", "format", "kind", "method", "noise", "peak", "report", "sigma",
+        "stack_axis", "strength", "tile", "workers",
+    )},
+    "client": "--scheduler",
+}  # fmt: skip
+# An argument is the subject of a sentence, such as "sigma is 0; expected ...", or has an underscore.
+_ARGUMENT = re.compile(
+    rf"(?:^|(?<= and ))(?:{'|'.join(_OPTIONS)})(?= (?:is|has) )|\b(?:channel|stack)_axis\b"
+)
+
+
+def with_options(message: str) -> str:
+    """Name the options of the command line in a message that names arguments of Python."""
+    return _ARGUMENT.sub(lambda match: _OPTIONS[match[0]], message)
 
 
 def printable(text: str) -> str:

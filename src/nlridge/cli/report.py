@@ -69,14 +69,12 @@ def entry(source: Path, target: Path, result: DenoisedFile, options: Namespace) 
     """Return what the page shows of a file: a few frames and channels, and only the middle of large images."""
     layer = result.before.layers[0]
     frames = list(layer.frames())
-    noise_given = options.sigma is not None
     first, details = result.first
     if first >= len(frames):
         raise ValueError("its first image has no valid pixels; expected at least one to show")
     quality = quality_of(
         with_exact_floats(layer.pixels[frames[first]]),
         details,
-        noise_given=noise_given,
         channel_axis=layer.channel_axis,
         strength=options.strength,
         workers=options.workers,
@@ -97,9 +95,9 @@ def entry(source: Path, target: Path, result: DenoisedFile, options: Namespace) 
         part = f"; the central {shown_width} × {shown_height} are shown"
     several = f" for {len(result.frames)} frames" if len(result.frames) > 1 else ""
     facts = {
-        "noise": f"{details.noise} ({'given' if noise_given else 'estimated'})",
+        "noise": f"{details.noise} ({'given' if details.noise_given else 'estimated'})",
         "method": f"{options.method}, strength {options.strength:g}",
-        "estimated gain": _gain(quality, noise_given),
+        "estimated gain": _gain(quality),
         "time": f"{result.seconds:.2f} s{several}",
         "image": f"{width} × {height} pixels, {layer.pixels.dtype}{part}",
         "output": printable(str(target)),
@@ -244,12 +242,12 @@ def _noise_of(frame: Denoised | None) -> str:
     return "no valid pixels" if frame is None else str(frame.noise)
 
 
-def _gain(quality: Quality, noise_given: bool) -> str:
+def _gain(quality: Quality) -> str:
     if quality.standard_error > _LARGEST_ERROR:
         return "unknown: too little noise is left to estimate it"
     if quality.gain == 0:
         return "none: there was no noise to remove"
-    condition = "" if noise_given else ", if the noise estimate is right"
+    condition = "" if quality.denoised.noise_given else ", if the noise estimate is right"
     return f"{quality.gain:+.1f} ± {quality.standard_error:.1f} dB{condition}"
 
 
@@ -260,7 +258,7 @@ def _command(source: Path, target: Path, options: Namespace) -> str:
         words += ["--sigma", ",".join(map(repr, sigma))]
     for name in ("noise", "method", "strength", "format", "channel_axis", "stack_axis"):
         value = getattr(options, name)
-        default = {"noise": "auto", "method": "standard", "strength": 1.0}.get(name)
+        default = {"method": "standard", "strength": 1.0}.get(name)
         if value != default:
             words += [f"--{name.replace('_', '-')}", str(value)]
     words += [f"--output={target}"] if str(target).startswith("-") else ["-o", str(target)]

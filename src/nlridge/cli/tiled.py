@@ -36,7 +36,7 @@ def clean_tiled(
     *,
     overwrite: bool,
     axes: str | None,
-    noise: str,
+    noise: str | None,
     sigma: Any,
     method: str,
     strength: float,
@@ -57,7 +57,7 @@ def clean_tiled(
     opened, letters, notes = _open(source, axes)
     array = opened.array
     layout = _layout(array, letters)
-    options = checked_options(sigma, None, method, None, Tuning(strength), noise)
+    options = checked_options(sigma, noise, method, None, Tuning(strength))
     if options.noise is not None:
         levels_for(options.noise, layout)
     spec = NewArray(layout.shape, np.dtype(array.dtype), letters, checked_tile(tile), opened)
@@ -68,7 +68,7 @@ def clean_tiled(
     return model, notes
 
 
-def noise_in_sample(source: Path, axes: str | None) -> tuple[Noise, int, int, list[str]]:
+def noise_in_sample(source: Path, axes: str | None, kind: str) -> tuple[Noise, int, int, list[str]]:
     """Estimate the noise of the middle frame from a sample of its pixels.
 
     Returns the noise, the number of the frame (from 1), the number of frames, and notes.
@@ -78,7 +78,7 @@ def noise_in_sample(source: Path, axes: str | None) -> tuple[Noise, int, int, li
     frames = frames_of(opened.array, letters)
     middle = len(frames) // 2
     pixels, missing = sample_of(frames[middle])
-    return noise_of(expect_finite(pixels), missing), middle + 1, len(frames), notes
+    return noise_of(expect_finite(pixels), missing, kind), middle + 1, len(frames), notes
 
 
 class DiskPlanes:
