@@ -36,9 +36,9 @@ Pixels = npt.NDArray[Any]
 _SIDE = 1024  # largest side of the part of an image that is shown; less for colour or several views
 _LEAST_SIDE = 256
 _FRAMES, _CHANNELS = 8, 6  # at most, to choose from
-_LARGEST_ERROR = 5.0  # dB; an estimate with a larger standard error is not shown
 # Step between shades in the image of the removed noise: half of its standard deviation.
 _COARSE = 16
+_NOTHING = "nothing was removed: before and after are the same"
 
 
 @dataclass(frozen=True)
@@ -183,6 +183,7 @@ def _figure(entry: Entry) -> str:
     size = f'width="{entry.width}" height="{entry.height}"'
     before, after, removed = entry.views[0].images
     which, scale = map(html.escape, entry.views[0].captions)
+    unchanged = all(view.captions[1] == _NOTHING for view in entry.views)
     return f"""
 <article class="figure">
   <h2>{name}</h2>
@@ -200,7 +201,7 @@ def _figure(entry: Entry) -> str:
     <figure>
       <div class="stage" tabindex="0" role="group" aria-label="{name}, removed noise; plus and minus keys zoom, arrow keys move">
         <img class="layer" src="{removed}" {size} alt="noise removed from {name}" draggable="false">
-        <span class="tag left">removed</span>
+        <span class="tag left">{"nothing removed" if unchanged else "removed"}</span>
       </div>
       <figcaption>{scale}</figcaption>
     </figure>
@@ -243,10 +244,8 @@ def _noise_of(frame: Denoised | None) -> str:
 
 
 def _gain(quality: Quality) -> str:
-    if quality.standard_error > _LARGEST_ERROR:
-        return "unknown: too little noise is left to estimate it"
-    if quality.gain == 0:
-        return "none: there was no noise to remove"
+    if quality.doubt:
+        return f"{'unknown' if quality.denoised.residual.any() else 'none'}: {quality.doubt}"
     condition = "" if quality.denoised.noise_given else ", if the noise estimate is right"
     return f"{quality.gain:+.1f} ± {quality.standard_error:.1f} dB{condition}"
 
@@ -334,10 +333,13 @@ def _views(
         ]
     low, high = _black_and_white(dtype, [after for _, after, _ in crops])
     removed_values = _finite_values([removed for _, _, removed in crops])
+    removed_any = bool(removed_values.any())
     level = float(np.std(removed_values)) or 1.0
     # The noise hides the coarser shades, which halve the size of the page.
     coarse = 2 ** int(np.clip(math.log2(level * 255 / (high - low)) - 1, 0, 4))
-    scale = f"removed noise: black is {-4 * level:.3g}, white is {4 * level:.3g}"
+    scale = _NOTHING
+    if removed_any:
+        scale = f"removed noise: black is {-4 * level:.3g}, white is {4 * level:.3g}"
     return [
         View(
             images=(
