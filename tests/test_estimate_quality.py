@@ -118,7 +118,8 @@ def test_the_estimate_for_noise_that_channels_share():
 def test_an_estimate_that_means_nothing_says_why():
     y, x = np.mgrid[:96, :96]
     smooth = np.rint(120 + 60 * np.sin(x / 20) * np.cos(y / 25)).astype(np.uint8)
-    details = nlridge.denoise_with_details(smooth, 0.2)
+    with pytest.warns(UserWarning, match="rounding error"):
+        details = nlridge.denoise_with_details(smooth, 0.2)
     quality = quality_of(smooth, replace(details, noise_given=False))
     assert quality.doubt == "the estimated noise is below the rounding error of the pixels"
     assert quality_of(smooth, details).doubt == ""
@@ -183,7 +184,8 @@ def test_masked_pixels_do_not_count_however_they_are_masked():
 def test_an_image_that_is_left_as_it_is_gains_nothing():
     """By a range beside which its noise cannot be seen."""
     noisy = np.random.default_rng(0).normal(100, 10, (64, 64))
-    quality = estimate_quality(noisy, 10, data_range=1e6)
+    with pytest.warns(UserWarning, match="sigma is 10, which has no effect"):
+        quality = estimate_quality(noisy, 10, data_range=1e6)
     np.testing.assert_array_equal(quality.denoised.image, noisy)
     assert abs(quality.gain) < 4 * quality.standard_error
     assert abs(quality.gain) < 0.3

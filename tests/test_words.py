@@ -1,9 +1,14 @@
 """What nlridge is told and what it says: kinds of noise, warnings, and what was found and removed."""
 
+import json
+
 import numpy as np
 import pytest
+from PIL import Image
 
+import nlridge
 from nlridge import denoise, denoise_with_details, estimate_noise, estimate_quality
+from nlridge.cli import main
 
 
 def photons(height=96, width=96):
@@ -60,3 +65,121 @@ def test_unknown_kinds_of_noise():
         estimate_noise(np.zeros((9, 9)), kind="loud")
     with pytest.raises(ValueError, match="sigma is given and noise is 'poisson'; expected at most"):
         denoise(np.zeros((9, 9)), 1, noise="poisson")
+
+
+# A sigma that cannot be meant.
+
+
+def scene(dtype=np.float64, scale=1.0, noise=5.0, shape=(64, 64)):
+    """A smooth image from 20 to 230, with noise, times a scale."""
+    y, x = np.mgrid[: shape[0], : shape[1]]
+    truth = 125 + 100 * np.sin(x / 9) * np.cos(y / 11)
+    noisy = truth + np.random.default_rng(0).normal(0, noise, shape)
+    return (np.clip(noisy, 0, 255) * scale).astype(dtype)
+
+
+IMPLAUSIBLE = {
+    "floats": (scene(scale=1 / 255), 25, r"sigma is 25, but the image ranges from 0\.\d+ to 0\.8"),
+    "eight bits": (scene(np.uint8), 0.1, "sigma is 0.1, .* less than the rounding error of uint8"),
+    "sixteen bits": (scene(np.uint16, 10), 0.02, "sigma is 0.02, which has no effect, since the"),
+    "small integers": (scene(np.int16, 0.1), 0.2, "sigma is 0.2, .* the rounding error of int16"),
+    "no effect": (scene(), 1e-3, "sigma is 0.001, which has no effect, since the image ranges"),
+    "beyond the type": (scene(np.uint8), 200, "200, but the largest value of uint8 is 255"),
+    "a model": (scene(scale=1e-4), nlridge.GaussianNoise(5), "sigma is 5, but the image ranges"),
+    "a map": (scene(np.uint8), np.linspace(0.05, 0.15, 64) * np.ones((64, 1)), "sigma is 0.1, "),
+    "correlated": (scene(np.uint8), nlridge.CorrelatedNoise(0.1, [[0.5, 1, 0.5]]), "rounding"),
+}
+
+
+@pytest.mark.parametrize(("image", "noise", "words"), IMPLAUSIBLE.values(), ids=IMPLAUSIBLE)
+def test_a_sigma_that_cannot_be_meant_gets_a_warning(image, noise, words):
+    name = "noise" if hasattr(noise, "level") else "sigma"
+    with pytest.warns(UserWarning, match=words) as caught:
+        denoise(image, **{name: noise}, method="fast")
+    assert len(caught) == 1
+    assert caught[0].filename == __file__  # the line of the caller
+    assert str(caught[0].message).endswith(
+        "expected a standard deviation in the units of the image"
+    )
+
+
+RNG = np.random.default_rng(0)
+PLAUSIBLE = {
+    "pure noise": (RNG.normal(0, 3, (64, 64)), 3),
+    "pure noise, large": (RNG.normal(1000, 3, (512, 512)), 3),
+    "pure noise, tiny": (RNG.normal(0, 3, (8, 8)), 3),
+    "more noise than signal": (scene() + RNG.normal(0, 2000, (64, 64)), 2000),
+    "a constant image": (np.full((64, 64), 7.0), 10),
+    "a black image": (np.zeros((64, 64), np.uint8), 10),
+    "few gray levels": (scene(np.uint16, 0.05), 0.5),
+    "sixteen bits": (scene(np.uint16, 100), 8),
+    "clipped": (np.clip(scene() + RNG.normal(0, 120, (64, 64)), 0, 255).astype(np.uint8), 120),
+    "small units": (scene(scale=1e-20), 5e-20),
+    "large units": (scene(scale=1e20), 5e20),
+    "mostly missing": (np.where(RNG.random((64, 64)) < 0.8, np.nan, RNG.normal(0, 3, (64, 64))), 3),
+    "photons": (photons(), nlridge.PoissonGaussianNoise(1)),
+    "photons in other units": (photons(), nlridge.PoissonGaussianNoise(1e6)),
+    "stripes": (RNG.normal(0, 3, (64, 1)) * np.ones((64, 64)), nlridge.CorrelatedNoise.lines(3)),
+}
+
+
+@pytest.mark.parametrize(("image", "noise"), PLAUSIBLE.values(), ids=PLAUSIBLE)
+def test_a_sigma_that_can_be_meant_gets_none(image, noise):
+    """Warnings are errors here."""
+    denoise(image, **{"noise" if hasattr(noise, "level") else "sigma": noise}, method="fast")
+
+
+def test_some_channels_without_noise_get_no_warning():
+    image = np.stack([scene(np.uint8), scene(np.uint8, noise=0), scene(np.uint8)])
+    denoise(image, (5, 0.01, 5), channel_axis=0, method="fast")
+    with pytest.warns(UserWarning, match="sigma is up to 0.2, which is less than the rounding"):
+        denoise(image, (0.2, 0.1, 0.2), channel_axis=0, method="fast")
+
+
+def test_a_range_that_is_given_counts():
+    image = scene()
+    denoise(image, 300, data_range=255, method="fast")
+    with pytest.warns(UserWarning, match="sigma is 25, but the image ranges from 0 to 1;"):
+        denoise(image, 25, data_range=1, method="fast")
+
+
+def test_one_warning_for_a_stack_wherever_it_is_denoised(tmp_path):
+    da = pytest.importorskip("dask.array")
+    torch = pytest.importorskip("torch")
+    stack = np.stack([scene(np.float32, 1 / 255)] * 3)
+    calls = {
+        "array": lambda: denoise(stack, 25, stack_axis=0, method="fast"),
+        "tiles": lambda: denoise(stack, 25, stack_axis=0, method="fast", out=tmp_path / "a.npy"),
+        "Dask": lambda: denoise(da.from_array(stack), 25, stack_axis=0, method="fast"),
+        "tensor": lambda: denoise(torch.tensor(stack), 25, stack_axis=0, method="fast"),
+        "gradient": lambda: denoise(
+            torch.tensor(stack, requires_grad=True), 25, stack_axis=0, method="fast"
+        ),
+        "details": lambda: denoise_with_details(stack[0], 25, method="fast"),
+        "quality": lambda: estimate_quality(stack[0], 25, method="fast"),
+    }
+    for where, call in calls.items():
+        with pytest.warns(UserWarning, match="sigma is 25, but the image ranges from 0") as caught:
+            call()
+        assert len(caught) == 1, where
+        assert caught[0].filename == __file__, where
+
+
+@pytest.mark.parametrize("words", [[], ["--json"], ["--quiet"], ["--tile", "64"]])
+def test_the_command_line_warns_by_the_name_of_the_option(tmp_path, capsys, words):
+    path = tmp_path / "a.npy"
+    np.save(path, np.stack([scene(np.uint8)] * 2))
+    options = ["--sigma", "0.1", "--stack-axis", "0", "--method", "fast"]
+    assert main(["denoise", str(path), *options, *words]) == 0
+    said = capsys.readouterr()
+    warning = f"{path}: --sigma is 0.1, which is less than the rounding error of uint8, 0.29;"
+    assert said.err.count(f"nlridge: note: {warning}") == ("--quiet" not in words)
+    if "--json" in words:
+        assert json.loads(said.out)["notes"][0].startswith("--sigma is 0.1, which is less")
+
+
+def test_the_demo_warns_as_well(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Image.fromarray(scene(np.uint8)).save("a.png")
+    assert main(["demo", "a.png", "--sigma", "0.1", "--method", "fast"]) == 0
+    assert capsys.readouterr().err.count("nlridge: note: --sigma is 0.1, which is less") == 1

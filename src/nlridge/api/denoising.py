@@ -11,6 +11,7 @@ from ..algorithm.settings import Recipe
 from ..algorithm.tuning import Tuning
 from ..arrays import is_dask, is_tensor
 from ..noise import Noise
+from ..planning.doubts import warn_about
 from ..planning.options import checked_options
 from ..planning.pixels import restored
 from ..progress import Progress, progress_reporter
@@ -87,7 +88,8 @@ def denoise(  # type: ignore[misc]
     sigma : float, sequence of float or ndarray, optional
         Standard deviation of Gaussian noise, in the units of the image: a single number, one number per
         channel, or a map of the shape of the image. A map may omit the channel axis or the stack axis
-        if it is the same for all channels or images.
+        if it is the same for all channels or images. A value that cannot be meant, such as 25 for an
+        image whose values range from 0 to 1, gets a warning.
     noise : GaussianNoise, PoissonGaussianNoise, CorrelatedNoise or str, optional
         Noise model, as an alternative to `sigma`, or the kind of noise to estimate: "gaussian",
         "poisson", "correlated" or "auto" (see `estimate_noise`). If neither is given, the noise is
@@ -319,6 +321,7 @@ def denoise_with_details(
         may_be_stack=False,
     )
     frame = frames[0]
+    warn_about(frame.plan.doubt)
     with progress_reporter(progress, frame.blocks(), "block") as tick:
         images = list(frame.run(threads, tick)) or [restored(frame.plan, frame.pixels, ())]
     pilot, result = images[0], images[-1]

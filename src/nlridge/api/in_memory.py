@@ -15,6 +15,7 @@ from ..engines.grid import lines
 from ..noise.estimation import noise_of
 from ..noise.gaussian import GaussianNoise
 from ..planning.channels import Image, Planes, select_channels
+from ..planning.doubts import warn_about
 from ..planning.layout import Layout
 from ..planning.levels import Levels, levels_of, usable_levels
 from ..planning.options import Options
@@ -83,14 +84,23 @@ def denoise_array(frames: Frames, workers: int, progress: Progress) -> npt.NDArr
     """Denoise all frames; returns an array of the shape of the image."""
     if frames.layout.stack is None:
         frame = frames[0]
-        with progress_reporter(progress, frame.blocks(), "block") as tick:
-            return frames.layout.like_image(frame.result(workers, tick)[None])
+        warn_about(frame.plan.doubt)
+        return frames.layout.like_image(denoise_frame(frame, workers, progress)[None])
     results = np.empty(frames.pixels.shape, float_type(frames.pixels.dtype))
     with progress_reporter(progress, len(frames), "image") as tick:
         for k, result in enumerate(results):
-            result[...] = frames[k].result(workers, lambda: None)
+            frame = frames[k]
+            if k == 0:  # the same noise for all
+                warn_about(frame.plan.doubt)
+            result[...] = frame.result(workers, lambda: None)
             tick()
     return frames.layout.like_image(results)
+
+
+def denoise_frame(frame: "Frame", workers: int, progress: Progress) -> npt.NDArray[Any]:
+    """Denoise a frame; returns an array of shape (channels, height, width)."""
+    with progress_reporter(progress, frame.blocks(), "block") as tick:
+        return frame.result(workers, tick)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +167,8 @@ def frame_for(
     if ends is None:
         ends = [typical_ends(channel) for channel in _channels(pixels, unknown)]
     covariance = covariance_of(noise, usable.typical, _sample(pixels, unknown))
-    facts = Facts(noise, usable.typical, ends, covariance, empty)
+    present = 1.0 if unknown is None else 1 - float(unknown.mean())
+    facts = Facts(noise, usable.typical, ends, covariance, empty, pixels.dtype, present)
     return Frame(pixels, missing, usable, plan_for(pixels.shape, facts, options))
 
 

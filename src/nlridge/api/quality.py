@@ -8,14 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ..algorithm.settings import Recipe
+from ..algorithm.tuning import Tuning
 from ..checks import checked_positive, checked_whole
 from ..noise import Array, Noise
 from ..noise.correlated import correlation_between
 from ..noise.drawing import draw
 from ..planning.levels import levels_of, usable_levels
+from ..planning.options import checked_options
 from ..progress import Progress
-from .arguments import checked_image, missing_pixels
-from .denoising import Denoised, denoise, denoise_with_details
+from .arguments import checked_image, checked_workers, missing_pixels
+from .denoising import Denoised, denoise_with_details
+from .in_memory import denoise_frame, frame_for
 
 # Size of the perturbation, in units of the noise. A smaller one is dominated by changes of the matching.
 _STEP = 0.05
@@ -139,7 +142,10 @@ def quality_of(
     probes: int = 1,
     mask: npt.ArrayLike | None = None,
     channel_axis: int | None = None,
-    **options: Any,
+    strength: float = 1.0,
+    data_range: float | None = None,
+    workers: int | None = None,
+    progress: Progress = False,
 ) -> Quality:
     """Estimate the quality of an image that has already been denoised with the same options."""
     frames, masked, layout = checked_image(
@@ -162,20 +168,15 @@ def quality_of(
         raise ValueError(
             f"noise has a variance of up to {variance.max():.4g}; expected 1e-140 to 1e140"
         )
+    options = checked_options(None, details.noise, details.recipe, data_range, Tuning(strength))
     spread = np.sqrt(variance)
     correlation = correlation_between(details.noise, len(result))
     divergence = np.zeros(result.shape)
     for probe in range(probes):
         step = _STEP * spread * _probe(correlation, result.shape, probe)
-        perturbed = denoise(
-            layout.like_image((frames[0] + step)[None]),
-            noise=details.noise,
-            method=details.recipe,
-            mask=None if missing is None else layout.like_image(missing[None]),
-            channel_axis=channel_axis,
-            **options,
-        )
-        change = np.clip(np.where(valid, layout.frames(perturbed)[0], 0.0) - result, -1e140, 1e140)
+        frame = frame_for(frames[0] + step, missing, levels[0], options)
+        perturbed = denoise_frame(frame, checked_workers(workers), progress)
+        change = np.clip(np.where(valid, perturbed, 0.0) - result, -1e140, 1e140)
         divergence += np.where(valid, step * change, 0.0) / (_STEP**2 * probes)
 
     count = int(np.count_nonzero(valid))

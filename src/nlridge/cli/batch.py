@@ -16,6 +16,7 @@ from ..api.denoising import Denoised, denoise_with_details
 from ..api.estimating import estimate_noise
 from ..files import Layer, Picture, format_of, read, suffixes, write
 from ..files.atomic import expect_new
+from .printing import recorded_warnings
 
 MARK = "_denoised"
 """What the names of results end in, unless an output is given."""
@@ -41,6 +42,8 @@ class DenoisedFile:
     after: Picture
     frames: list[Denoised | None]
     """The details of each frame, or None for a frame without valid pixels; only the first details have images."""
+    warnings: list[str]
+    """What was doubtful about the options."""
     notes: list[str]
     """What could not be preserved."""
     seconds: float
@@ -237,10 +240,11 @@ def clean_file(
     expect_new("output", target, overwrite=overwrite, alternatives=INSTEAD_OF_EXISTING)
     start = time.perf_counter()
     before = read(source, axes)
-    after, frames = clean_picture(before, progress, **options)
+    with recorded_warnings() as warnings:
+        after, frames = clean_picture(before, progress, **options)
     target.parent.mkdir(parents=True, exist_ok=True)
     notes = [*after.notes, *write(target, after)]
-    return DenoisedFile(before, after, frames, notes, time.perf_counter() - start)
+    return DenoisedFile(before, after, frames, warnings, notes, time.perf_counter() - start)
 
 
 def clean_picture(

@@ -94,6 +94,7 @@ def denoise(options: Namespace) -> int:
                             strength=options.strength,
                             workers=options.workers,
                         )
+                        _print_warnings(options, source.path, result.warnings)
                         status, sentence = "done", f"{source.path} -> {target}: {_summary(result)}"
                         line |= {**_details(result), "method": options.method}
                         report.add(source.path, target, result, failures)
@@ -138,7 +139,7 @@ def _denoise_tiled(options: Namespace) -> int:
         return 0
     start = time.perf_counter()
     try:
-        noise, notes = clean_tiled(
+        noise, warnings, notes = clean_tiled(
             source,
             target,
             overwrite=options.overwrite,
@@ -158,7 +159,12 @@ def _denoise_tiled(options: Namespace) -> int:
         report_error(sentence)
         return 1
     seconds = time.perf_counter() - start
-    details = {"noise": _as_json(noise), "seconds": round(seconds, 3), "notes": notes}
+    _print_warnings(options, source, warnings)
+    details = {
+        "noise": _as_json(noise),
+        "seconds": round(seconds, 3),
+        "notes": [*warnings, *notes],
+    }
     _print_line(
         options,
         {"status": "done", **line, **details, "method": options.method},
@@ -349,6 +355,12 @@ def _print_line(options: Namespace, line: dict[str, Any], sentence: str) -> None
         sys.stdout.flush()
 
 
+def _print_warnings(options: Namespace, path: Path, sentences: Iterable[str]) -> None:
+    if not options.quiet:
+        for sentence in sentences:
+            report_note(f"{path}: {sentence}")
+
+
 def _summary(result: DenoisedFile) -> str:
     k, details = result.first
     noise = str(details.noise)
@@ -367,7 +379,7 @@ def _details(result: DenoisedFile) -> dict[str, Any]:
     return {
         "noise": noises[0] if len(noises) == 1 else noises,
         "seconds": round(result.seconds, 3),
-        "notes": result.notes,
+        "notes": [*result.warnings, *result.notes],
     }
 
 

@@ -14,7 +14,7 @@ from ..checks import not_installed
 from ..files import Layer, Picture, format_of, read, write
 from ..files.atomic import expect_new
 from ..files.orientation import upright
-from .printing import printable
+from .printing import printable, recorded_warnings, report_note
 
 Pixels = npt.NDArray[Any]
 
@@ -44,12 +44,16 @@ def demonstrate(path: str | None, sigma: float | None, method: str, output: str 
     channel_axis = -1 if noisy.ndim == 3 else None
 
     # Compile before measuring.
-    denoise(noisy[:32, :32], sigma or 1.0, method=method, channel_axis=channel_axis)
+    with recorded_warnings():  # of a level that fits the rest of the image
+        denoise(noisy[:32, :32], sigma or 1.0, method=method, channel_axis=channel_axis)
     start = time.perf_counter()
-    details = denoise_with_details(
-        noisy, sigma, method=method, channel_axis=channel_axis, progress=sys.stderr.isatty()
-    )
+    with recorded_warnings() as warnings:
+        details = denoise_with_details(
+            noisy, sigma, method=method, channel_axis=channel_axis, progress=sys.stderr.isatty()
+        )
     seconds = time.perf_counter() - start
+    for warning in warnings:
+        report_note(warning)
     clean = details.image
 
     labels = ["noisy", f"denoised in {seconds:.2f} s"]

@@ -2,6 +2,9 @@
 
 import re
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 # What the command line calls the arguments of Python. The output has a name without --output as well.
 _OPTIONS = {
@@ -22,6 +25,26 @@ def with_options(message: str) -> str:
     return _ARGUMENT.sub(lambda match: _OPTIONS[match[0]], message)
 
 
+@contextmanager
+def recorded_warnings() -> Iterator[list[str]]:
+    """Provide a list which, in the end, holds each different warning about the noise once."""
+    from ..planning.doubts import NoiseWarning  # imports NumPy and Numba, which help does without
+
+    sentences: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", NoiseWarning)
+        yield sentences
+    for warning in caught:
+        if issubclass(warning.category, NoiseWarning):
+            sentence = with_options(str(warning.message))
+            if sentence not in sentences:
+                sentences.append(sentence)
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+
+
 def printable(text: str) -> str:
     """Escape line breaks, control characters and everything else that cannot be printed."""
     return "".join(
@@ -36,7 +59,10 @@ def report_error(sentence: str) -> None:
 
 def report_note(sentence: str) -> None:
     """Print a note in one line, apart from the results."""
-    print(f"nlridge: note: {printable(sentence)}", file=sys.stderr, flush=True)
+    from tqdm import tqdm
+
+    tqdm.write(f"nlridge: note: {printable(sentence)}", file=sys.stderr)  # above a progress bar
+    sys.stderr.flush()
 
 
 def escape_unencodable() -> None:

@@ -107,8 +107,8 @@ def entry(source: Path, target: Path, result: DenoisedFile, options: Namespace) 
         where = f" in frame {first + 1}" if first else " in the first frame"
         facts["noise"] += where
         facts["estimated gain"] += where
-    if result.notes:
-        facts["notes"] = "; ".join(result.notes)
+    if result.warnings or result.notes:
+        facts["notes"] = "; ".join([*result.warnings, *result.notes])
     views = [_views(crops, noises, k, layer.pixels.dtype) for k, _ in channels]
     return Entry(
         name=printable(source.name),

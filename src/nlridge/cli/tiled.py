@@ -22,6 +22,7 @@ from ..planning.layout import Layout, layout_of
 from ..planning.options import checked_options
 from ..progress import Progress
 from .batch import INSTEAD_OF_EXISTING, MARK, is_zarr_name, notes_on_axes
+from .printing import recorded_warnings
 
 
 def is_tiled(inputs: list[str], tile: int | None, scheduler: str | None) -> bool:
@@ -44,8 +45,8 @@ def clean_tiled(
     tile: int | None,
     scheduler: str | None,
     progress: Progress,
-) -> tuple[Noise, list[str]]:
-    """Denoise a file into a new one of the same data type; returns the noise of the first frame, and notes."""
+) -> tuple[Noise, list[str], list[str]]:
+    """Denoise a file into a new one of the same data type; returns the noise of the first frame, warnings and notes."""
     ends = {source.resolve(), target.resolve()}
     if len(ends) == 1 or any(end in other.parents for end in ends for other in ends):
         raise ValueError(
@@ -63,9 +64,12 @@ def clean_tiled(
     spec = NewArray(layout.shape, np.dtype(array.dtype), letters, checked_tile(tile), opened)
     if opened.group is not None and path.suffix.lower() != ".zarr":
         raise ValueError(f"output is {target}; expected a name that ends in .zarr, like the input")
-    with executor_for(scheduler, checked_workers(workers), array) as executor:
+    with (
+        executor_for(scheduler, checked_workers(workers), array) as executor,
+        recorded_warnings() as warnings,
+    ):
         model = run(array, layout, options, path, spec, executor, progress, to_dtype)
-    return model, notes
+    return model, warnings, notes
 
 
 def noise_in_sample(source: Path, axes: str | None, kind: str) -> tuple[Noise, int, int, list[str]]:

@@ -18,6 +18,7 @@ from ..algorithm.passes import Pass
 from ..engines import cpu
 from ..engines.grid import lines, rows_read
 from ..planning.channels import Planes
+from ..planning.doubts import warn_about
 from ..planning.layout import Layout
 from ..planning.options import Options
 from ..planning.pixels import restored, stabilised
@@ -58,11 +59,10 @@ def denoise_dask(image: Any, layout: Layout, options: Options, band_height: int)
 
     pixels: Any = layout.frames(image)
     frames = frames_of(_EagerDaskArray(image), layout.axes)
+    planned = [plan_frame(frame, layout, options) for frame in frames]
+    warn_about(planned[0].plan.doubt)
     results: Any = da.stack(
-        [
-            _denoise_frame(frame_pixels, plan_frame(frame, layout, options), band_height)
-            for frame_pixels, frame in zip(pixels, frames, strict=True)
-        ]
+        [_denoise_frame(*frame, band_height) for frame in zip(pixels, planned, strict=True)]
     )
     result: Any = layout.like_image(results)
     return result.rechunk(image.chunks)

@@ -145,7 +145,7 @@ def plan_frame(frame: Frame, layout: Layout, options: Options) -> PlannedFrame:
     if not frame.computes_on_read or channels > 1 or ends is None:
         means, sample, digest = _scan(frame, with_means=ends is None)
         ends = ends or [ends_of(channel_means) for channel_means in means]
-    facts = Facts(noise, typical, ends, covariance_of(noise, typical, sample))
+    facts = Facts(noise, typical, ends, covariance_of(noise, typical, sample), dtype=frame.dtype)
     return PlannedFrame(frame, plan_for(frame.shape, facts, options), levels, digest)
 
 

@@ -20,6 +20,7 @@ from ..engines.pool import in_order
 from ..files.atomic import writing
 from ..noise import Noise
 from ..planning.channels import Planes
+from ..planning.doubts import warn_about
 from ..planning.layout import Layout
 from ..planning.options import Options
 from ..planning.pixels import restored, stabilised
@@ -70,6 +71,7 @@ def run(
     work_folder = work_folder_of(out)
     expect_disk_space(out, work_folder, math.prod(frames[0].shape))
     first = plan_frame(frames[0], layout, options)
+    warn_about(first.plan.doubt)
     with claim(work_folder):
         _expect_shared_files(executor, frames[0], work_folder)
         folder = run_folder_for(work_folder, spec, out)

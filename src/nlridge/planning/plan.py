@@ -19,13 +19,12 @@ from ..algorithm.tuning import Tuning
 from ..noise import Noise, power_of_two
 from ..noise.correlated import correlation_between
 from .channels import Planes, planes_of
+from .doubts import VISIBLE, doubt_about
 from .options import Options
 
 Array = npt.NDArray[np.float64]
 
-# As a share of the range: weaker noise is invisible, and float32 could not resolve its square.
 SAMPLE = 2**20  # pixels of each channel that suffice for the covariance
-_VISIBLE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +41,10 @@ class Facts:
     """The covariance of the stabilised channels, in units of their noise."""
     empty: npt.NDArray[np.bool_] | None = None
     """Which channels have only missing pixels."""
+    dtype: np.dtype[Any] | None = None
+    """The type of the image; None for floats of any type."""
+    present: float = 1.0
+    """The share of the pixels that are not missing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,8 @@ class Plan:
     planes: tuple[Planes, ...]
     """The sets of channels that are denoised together; channels without noise belong to none."""
     tuning: Tuning
+    doubt: str
+    """Why the noise that was given cannot be meant; empty if it can."""
 
     def plane_noise(self, planes: Planes, levels: Array) -> PlaneNoise:
         """The noise of a set of planes, from the noise levels of the channels, which broadcast against the image."""
@@ -83,7 +88,7 @@ def plan_for(
     with np.errstate(invalid="ignore"):  # a custom model may return infinity
         spans = np.ptp(ends, axis=1)
     ranges = np.broadcast_to(spans, channels)
-    noisy = facts.levels > np.maximum(_VISIBLE * ranges, 1e-300)
+    noisy = facts.levels > np.maximum(VISIBLE * ranges, 1e-300)
     if facts.empty is not None:
         noisy = noisy & ~facts.empty
     levels = np.where(noisy, facts.levels, 0.0)
@@ -102,6 +107,13 @@ def plan_for(
         scales,
         tuple(planes_of(facts.covariance, levels, scales, between)),
         options.tuning,
+        doubt_about(
+            options.noise,
+            facts.levels,
+            facts.ends,
+            facts.dtype,
+            facts.present * shape[1] * shape[2],
+        ),
     )
 
 
