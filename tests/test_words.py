@@ -1,6 +1,7 @@
 """What nlridge is told and what it says: kinds of noise, warnings, and what was found and removed."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -183,3 +184,90 @@ def test_the_demo_warns_as_well(tmp_path, capsys, monkeypatch):
     Image.fromarray(scene(np.uint8)).save("a.png")
     assert main(["demo", "a.png", "--sigma", "0.1", "--method", "fast"]) == 0
     assert capsys.readouterr().err.count("nlridge: note: --sigma is 0.1, which is less") == 1
+
+
+# What was found and removed.
+
+
+def test_details_say_what_was_found_and_removed():
+    image = scene(np.float64, noise=12)
+    image[:3, :3] = np.nan
+    details = denoise_with_details(image, 12)
+    there = np.isfinite(image)
+    assert details.removed == pytest.approx(np.sqrt(np.mean(details.residual[there] ** 2)))
+    assert details.level == pytest.approx(12)
+    assert details.unchanged == ""
+    assert re.fullmatch(
+        r"Gaussian noise with a standard deviation of 12 \(given\); "
+        r"removed 1[12]\.?\d* \(rms\), (9\d|10\d)% of its level",
+        str(details),
+    )
+    assert "(estimated); removed 1" in str(denoise_with_details(image))
+    counts = denoise_with_details(photons(), noise=nlridge.PoissonGaussianNoise(1))
+    assert counts.level == pytest.approx(np.sqrt(60), rel=0.05)
+    assert "Poisson noise with a gain of 1 (given); removed " in str(counts)
+
+
+def test_details_say_why_nothing_was_removed():
+    flat = denoise_with_details(np.full((32, 32), 7.0))
+    assert str(flat).endswith(
+        "(estimated); removed nothing, since the image seems to have no noise; "
+        "if there is visible noise, pass sigma"
+    )
+    with pytest.warns(UserWarning, match="has no effect"):
+        faint = denoise_with_details(scene(), 1e-3)
+    assert str(faint).endswith(
+        "(given); removed nothing, since such noise is invisible beside the range of the image; "
+        "a larger sigma or strength removes more"
+    )
+    with pytest.warns(UserWarning, match="rounding error"):
+        rounded = denoise_with_details(scene(np.uint8, noise=0), 0.2)
+    assert rounded.unchanged == "such noise is below the rounding error of the pixels"
+    assert "removed next to nothing (0.1" in str(rounded)
+
+
+def test_the_command_line_says_what_was_found_and_removed(tmp_path, capsys):
+    Image.fromarray(scene(np.uint8, noise=12)).save(tmp_path / "a.png")
+    Image.fromarray(np.full((40, 40), 9, np.uint8)).save(tmp_path / "b.png")
+    report = tmp_path / "r.html"
+    assert (
+        main(["denoise", str(tmp_path), "-o", str(tmp_path / "out"), "--report", str(report)]) == 0
+    )
+    removed = r"removed 1[012]\.?\d* \(rms\), \d+% of its level"
+    nothing = (
+        "nothing, since the image seems to have no noise; if there is visible noise, pass --sigma"
+    )
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert re.search(
+        rf"standard deviation of 1\d\.\d+ \(estimated\); {removed}, \d+\.\d\d s", first
+    )
+    assert f"(estimated); removed {nothing}" in second
+    page = report.read_text("utf-8")
+    assert re.search(r"<dt>removed</dt><dd>1[012]\.?\d* \(rms\), \d+% of its level</dd>", page)
+    assert f"<dt>removed</dt><dd>{nothing}</dd>" in page
+    assert '<span class="tag left">nothing removed</span>' in page
+
+    words = ["denoise", str(tmp_path / "a.png"), "--sigma", "12", "--overwrite", "--json"]
+    assert main(words) == 0
+    line = json.loads(capsys.readouterr().out)
+    assert line["noise_given"] is True
+    assert line["unchanged"] == ""
+    assert 10 < line["removed"] < 13
+
+
+def test_correlated_noise_as_json():
+    from nlridge.cli.commands import _as_json
+
+    noise = nlridge.CorrelatedNoise(
+        (7.4, 4.5, 3.8), np.full((1, 3), 0.5) + np.diag([0, 0.5, 0])[1:2]
+    )
+    assert json.loads(json.dumps(_as_json(noise))) == {
+        "kind": "CorrelatedNoise",
+        "noise": {
+            "kind": "GaussianNoise",
+            "sigma": [7.4, 4.5, 3.8],
+            "words": "Gaussian noise with standard deviations of 7.4, 4.5 and 3.8 in the channels",
+        },
+        "lengths": [1, 2],
+        "words": f"{noise}",
+    }

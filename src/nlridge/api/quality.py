@@ -13,6 +13,7 @@ from ..checks import checked_positive, checked_whole
 from ..noise import Array, Noise
 from ..noise.correlated import correlation_between
 from ..noise.drawing import draw
+from ..planning.doubts import ROUNDING
 from ..planning.levels import levels_of, usable_levels
 from ..planning.options import checked_options
 from ..progress import Progress
@@ -25,7 +26,6 @@ _STEP = 0.05
 # Relative error of a variance that was estimated from the image (see `estimate_sigma`).
 _VARIANCE_ERROR = 0.03
 _LARGEST_ERROR = 5.0  # dB; an estimate with a larger standard error means nothing
-_ROUNDING = 1 / math.sqrt(12)  # standard deviation of the error of rounding to whole numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +210,7 @@ def _doubt(quality: Quality, residual: Array, level: float, whole: bool) -> str:
         return "too little noise is left to estimate it"
     if quality.denoised.noise_given:
         return ""
-    if whole and level < _ROUNDING:
+    if whole and level < ROUNDING:
         return "the estimated noise is below the rounding error of the pixels"
     if quality.gain < -2 * quality.standard_error:
         return "more was removed than the estimated noise explains"

@@ -18,6 +18,7 @@ from tqdm import tqdm
 from ..algorithm.recipes import method_names
 from ..algorithm.tuning import Tuning
 from ..api.arguments import checked_workers
+from ..api.denoising import Denoised, in_words
 from ..api.denoising import denoise as denoise_image
 from ..checks import checked_positive
 from ..files import Picture, read
@@ -25,6 +26,7 @@ from ..files.atomic import expect_new
 from ..files.orientation import upright
 from ..kernels.compile import announcing
 from ..noise import Noise
+from ..noise.correlated import CorrelatedNoise
 from ..planning.options import checked_options
 from .batch import (
     DenoisedFile,
@@ -38,7 +40,7 @@ from .batch import (
     targets,
 )
 from .metrics import difference
-from .printing import printable, report_error, report_note, with_options
+from .printing import option_of, printable, report_error, report_note, with_options
 from .tiled import DiskPlanes, clean_tiled, is_tiled, noise_in_sample, target_of
 
 _FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError)  # reported in one sentence
@@ -159,16 +161,18 @@ def _denoise_tiled(options: Namespace) -> int:
         report_error(sentence)
         return 1
     seconds = time.perf_counter() - start
+    origin = "estimated" if options.sigma is None else "given"
     _print_warnings(options, source, warnings)
     details = {
         "noise": _as_json(noise),
+        "noise_given": options.sigma is not None,
         "seconds": round(seconds, 3),
         "notes": [*warnings, *notes],
     }
     _print_line(
         options,
         {"status": "done", **line, **details, "method": options.method},
-        f"{source} -> {target}: {noise}, {seconds:.2f} s{_joined(notes)}",
+        f"{source} -> {target}: {noise} ({origin}), {seconds:.2f} s{_joined(notes)}",
     )
     return 0
 
@@ -363,7 +367,7 @@ def _print_warnings(options: Namespace, path: Path, sentences: Iterable[str]) ->
 
 def _summary(result: DenoisedFile) -> str:
     k, details = result.first
-    noise = str(details.noise)
+    noise = in_words(details, option_of)
     if len(result.frames) > 1:
         which = f"frame {k + 1}" if k else "the first"
         noise = f"{len(result.frames)} frames, {which} with {noise}"
@@ -375,16 +379,35 @@ def _joined(notes: Iterable[str]) -> str:
 
 
 def _details(result: DenoisedFile) -> dict[str, Any]:
-    noises = [frame and _as_json(frame.noise) for frame in result.frames]
+    frames = [frame and _frame_details(frame) for frame in result.frames]
+    facts = {
+        name: [frame and frame[name] for frame in frames]
+        for name in _frame_details(result.first[1])
+    }
     return {
-        "noise": noises[0] if len(noises) == 1 else noises,
+        **{name: values[0] if len(values) == 1 else values for name, values in facts.items()},
         "seconds": round(result.seconds, 3),
         "notes": [*result.warnings, *result.notes],
     }
 
 
+def _frame_details(frame: Denoised) -> dict[str, Any]:
+    """Return what JSON says of a frame."""
+    return {
+        "noise": _as_json(frame.noise),
+        "noise_given": frame.noise_given,
+        "removed": frame.removed,
+        "unchanged": frame.unchanged,
+    }
+
+
 def _as_json(noise: Noise) -> dict[str, Any]:
-    fields: dict[str, Any] = asdict(noise)  # type: ignore[call-overload]
+    """Return the fields of a noise model, but the lengths of a correlation rather than all of its numbers."""
+    fields: dict[str, Any]
+    if isinstance(noise, CorrelatedNoise):
+        fields = {"noise": _as_json(noise.noise), "lengths": noise.lengths}
+    else:
+        fields = asdict(noise)  # type: ignore[call-overload]
     return {"kind": type(noise).__name__, **fields, "words": str(noise)}
 
 

@@ -20,6 +20,11 @@ _ARGUMENT = re.compile(
 )
 
 
+def option_of(argument: str) -> str:
+    """What the command line calls an argument of Python."""
+    return _OPTIONS[argument]
+
+
 def with_options(message: str) -> str:
     """Name the options of the command line in a message that names arguments of Python."""
     return _ARGUMENT.sub(lambda match: _OPTIONS[match[0]], message)

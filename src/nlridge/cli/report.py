@@ -23,13 +23,13 @@ import numpy.typing as npt
 from PIL import Image
 
 from .. import __version__
-from ..api.denoising import Denoised
+from ..api.denoising import Denoised, noise_in_words, removed_in_words
 from ..api.quality import Quality, quality_of
 from ..files import Layer, Picture
 from ..files.atomic import replacing
 from ..files.orientation import upright
 from .batch import DenoisedFile, with_exact_floats
-from .printing import printable
+from .printing import option_of, printable
 
 Pixels = npt.NDArray[Any]
 
@@ -95,7 +95,8 @@ def entry(source: Path, target: Path, result: DenoisedFile, options: Namespace) 
         part = f"; the central {shown_width} × {shown_height} are shown"
     several = f" for {len(result.frames)} frames" if len(result.frames) > 1 else ""
     facts = {
-        "noise": f"{details.noise} ({'given' if details.noise_given else 'estimated'})",
+        "noise": noise_in_words(details),
+        "removed": removed_in_words(details, option_of),
         "method": f"{options.method}, strength {options.strength:g}",
         "estimated gain": _gain(quality),
         "time": f"{result.seconds:.2f} s{several}",
@@ -106,6 +107,7 @@ def entry(source: Path, target: Path, result: DenoisedFile, options: Namespace) 
     if several:
         where = f" in frame {first + 1}" if first else " in the first frame"
         facts["noise"] += where
+        facts["removed"] += where
         facts["estimated gain"] += where
     if result.warnings or result.notes:
         facts["notes"] = "; ".join([*result.warnings, *result.notes])

@@ -15,8 +15,8 @@ from ..noise.gaussian import GaussianNoise
 
 VISIBLE = 1e-4
 """As a share of the range: weaker noise is invisible, and float32 could not resolve its square."""
-# Standard deviation of the error of rounding to integers, which is part of the noise.
-_ROUNDING = 1 / math.sqrt(12)
+ROUNDING = 1 / math.sqrt(12)
+"""The standard deviation of the error of rounding to integers, which is part of the noise."""
 # The range, which is that of means over small blocks, is about half of the level of white noise or more, and less if
 # pixels were clipped.
 _BEYOND = 6.0
@@ -54,8 +54,8 @@ def doubt_about(
         return f"{given}, which has no effect, since {image}; {expected}"
     if dtype is not None and dtype.kind in "ui":
         largest = np.iinfo(dtype).max
-        if levels.max() < _ROUNDING:
-            return f"{given}, which is less than the rounding error of {dtype}, {_ROUNDING:.2f}; {expected}"
+        if levels.max() < ROUNDING:
+            return f"{given}, which is less than the rounding error of {dtype}, {ROUNDING:.2f}; {expected}"
         if levels.min() > largest / 2:  # no set of such numbers deviates so much
             return f"{given}, but the largest value of {dtype} is {largest}; {expected}"
     # Correlated noise may have means of blocks much smaller than that.
