@@ -2,14 +2,18 @@
 
 import json
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from PIL import Image
+from skimage import data
 
 import nlridge
 from nlridge import denoise, denoise_with_details, estimate_noise, estimate_quality
 from nlridge.cli import main
+from nlridge.noise.correlated import correlation_between
+from nlridge.noise.drawing import draw
 
 
 def photons(height=96, width=96):
@@ -271,3 +275,39 @@ def test_correlated_noise_as_json():
         "lengths": [1, 2],
         "words": f"{noise}",
     }
+
+
+# Strength.
+
+MAP = np.linspace(5, 30, 56) * np.ones((56, 1))
+MODELS = {
+    "constant": nlridge.GaussianNoise(15),
+    "map": nlridge.GaussianNoise(MAP),
+    "growing": nlridge.PoissonGaussianNoise(2),
+    "correlated": nlridge.CorrelatedNoise.from_kernel(15, [[1, 2, 1], [2, 4, 2], [1, 2, 1]]),
+    "correlated and growing": nlridge.CorrelatedNoise.from_kernel(
+        nlridge.PoissonGaussianNoise(2), [[1, 1], [1, 1]]
+    ),
+}
+
+
+@pytest.mark.parametrize("method", nlridge.method_names())
+@pytest.mark.parametrize("noise", MODELS.values(), ids=MODELS)
+def test_more_strength_removes_more_of_any_noise(noise, method):
+    clean = data.camera()[120:176, 170:226].astype(np.float64)
+    drawn = np.random.default_rng(0).normal(size=(1, *clean.shape))
+    correlation = correlation_between(noise, 1)
+    if correlation is not None:
+        drawn = draw(correlation, drawn.shape, seed=0)
+    levels = np.sqrt(noise.variance(clean, np.asarray(noise.level)))
+    noisy = clean + levels * drawn[0]
+    removed = [
+        float(
+            np.sqrt(np.mean((noisy - denoise(noisy, noise=noise, method=method, strength=s)) ** 2))
+        )
+        for s in (0.25, 0.5, 1, 2, 4)
+    ]
+    assert all(more > 1.03 * less for less, more in pairwise(removed))
+    level = np.sqrt(np.mean(levels**2))
+    assert removed[0] < 0.2 * level
+    assert 0.7 * level < removed[2] < 1.1 * level
