@@ -43,7 +43,7 @@ _GIVEN: dict[str, Any] = {"sigma": 20.0, "method": "fast", "strength": 1.0, "wor
 
 
 def _tiled(folder: Path, suffix: str, source: str = "in.npy") -> None:
-    given = {**_GIVEN, "overwrite": True, "axes": None, "noise": "auto", "tile": 64}
+    given = {**_GIVEN, "overwrite": True, "axes": None, "noise": None, "tile": 64}
     clean_tiled(folder / source, folder / f"out{suffix}", scheduler=None, progress=False, **given)
 
 
@@ -70,7 +70,7 @@ def _without_exchange(folder: Path) -> None:
 
 
 def _ordinary(folder: Path, suffix: str) -> None:
-    given = {**_GIVEN, "overwrite": True, "axes": None, "noise": "auto"}
+    given = {**_GIVEN, "overwrite": True, "axes": None, "noise": None}
     clean_file(folder / "in.npy", folder / f"out{suffix}", progress=lambda share: None, **given)
 
 

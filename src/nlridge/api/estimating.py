@@ -3,10 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
-from ..checks import shown
 from ..noise import Noise
 from ..noise.estimation import sigma_of
 from ..planning.blind import estimated_noise
+from ..planning.options import checked_kind
 from .arguments import checked_image, missing_pixels
 
 
@@ -76,7 +76,7 @@ def estimate_noise(
     channel_axis: int | None = None,
     kind: str = "auto",
 ) -> Noise:
-    """Estimate the noise in an image, whether Gaussian or growing with the signal.
+    """Estimate the noise in an image: Gaussian, growing with the signal, or correlated.
 
     Parameters
     ----------
@@ -86,12 +86,14 @@ def estimate_noise(
         Pixels to ignore, marked True. It has the shape of the image, or omits the channel axis.
     channel_axis : int, optional
         Axis of the channels. By default, the image has no channel axis.
-    kind : {"auto", "gaussian", "poisson"}, default "auto"
-        Noise model to fit. "auto" decides from the image whether the noise grows with the signal.
+    kind : {"auto", "gaussian", "poisson", "correlated"}, default "auto"
+        Kind of noise to estimate: white noise of the same level everywhere ("gaussian"), noise that grows
+        with the signal ("poisson"), noise that is correlated from pixel to pixel ("correlated"), or
+        whichever of them fits the image ("auto").
 
     Returns
     -------
-    GaussianNoise or PoissonGaussianNoise
+    GaussianNoise, PoissonGaussianNoise or CorrelatedNoise
         The noise model, with its parameters in the units of the image; `print` describes it.
 
     See Also
@@ -122,8 +124,7 @@ def estimate_noise(
     >>> bool(0.8 < noise.gain < 1.2)
     True
     """
-    if not isinstance(kind, str) or kind not in ("auto", "gaussian", "poisson"):
-        raise ValueError(f"kind is {shown(kind)}; expected 'auto', 'gaussian' or 'poisson'")
+    kind = checked_kind("kind", kind)
     frames, masked, _ = checked_image(image, mask, channel_axis=channel_axis, may_be_stack=False)
     missing = missing_pixels(frames[0], None if masked is None else masked[0])
     return estimated_noise(frames[0], missing, kind)

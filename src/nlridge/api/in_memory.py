@@ -15,6 +15,7 @@ from ..noise.gaussian import GaussianNoise
 from ..noise.poisson import PoissonGaussianNoise
 from ..planning.blind import estimated_noise
 from ..planning.channels import Image, select_channels
+from ..planning.doubts import warn_about
 from ..planning.layout import Layout
 from ..planning.levels import Levels, levels_of, usable_levels
 from ..planning.missing import fill, union
@@ -85,14 +86,23 @@ def denoise_array(frames: Frames, workers: int, progress: Progress) -> npt.NDArr
     """Denoise all frames; returns an array of the shape of the image."""
     if frames.layout.stack is None:
         frame = frames[0]
-        with progress_reporter(progress, frame.blocks(), "block") as tick:
-            return frames.layout.like_image(frame.result(workers, tick)[None])
+        warn_about(frame.plan.doubt)
+        return frames.layout.like_image(denoise_frame(frame, workers, progress)[None])
     results = np.empty(frames.pixels.shape, float_type(frames.pixels.dtype))
     with progress_reporter(progress, len(frames), "image") as tick:
         for k, result in enumerate(results):
-            result[...] = frames[k].result(workers, lambda: None)
+            frame = frames[k]
+            if k == 0:  # the same noise for all
+                warn_about(frame.plan.doubt)
+            result[...] = frame.result(workers, lambda: None)
             tick()
     return frames.layout.like_image(results)
+
+
+def denoise_frame(frame: "Frame", workers: int, progress: Progress) -> npt.NDArray[Any]:
+    """Denoise a frame; returns an array of shape (channels, height, width)."""
+    with progress_reporter(progress, frame.blocks(), "block") as tick:
+        return frame.result(workers, tick)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,8 +198,16 @@ def frame_for(
     # The plan for a single channel depends on it only if photons are counted.
     needed = len(pixels) > 1 or isinstance(noise, PoissonGaussianNoise)
     sample = _sample(pixels, unknown) if needed else pixels[:, :1, 0]
-    covariance = covariance_of(noise, usable.typical, sample)
-    facts = Facts(noise, usable.typical, ends, covariance, empty, typical_photons(noise, sample))
+    facts = Facts(
+        noise,
+        usable.typical,
+        ends,
+        covariance_of(noise, usable.typical, sample),
+        empty,
+        typical_photons(noise, sample),
+        pixels.dtype,
+        1.0 if unknown is None else 1 - float(unknown.mean()),
+    )
     return Frame(pixels, missing, usable, plan_for(pixels.shape, facts, options))
 
 

@@ -17,6 +17,7 @@ from ..algorithm.passes import Pass
 from ..arrays import is_dask
 from ..engines import cpu
 from ..engines.grid import lines, rows_read
+from ..planning.doubts import warn_about
 from ..planning.layout import Layout
 from ..planning.options import Options
 from ..planning.pixels import restored
@@ -68,9 +69,9 @@ def denoise_dask(
     """
     import dask.array as da
 
-    results: Any = da.stack(
-        [_denoise_frame(plan_frame(source, layout, options), band_height) for source in sources]
-    )
+    planned = [plan_frame(source, layout, options) for source in sources]
+    warn_about(planned[0].plan.doubt)
+    results: Any = da.stack([_denoise_frame(frame, band_height) for frame in planned])
     result: Any = layout.like_image(results)
     return result.rechunk(image.chunks)
 

@@ -232,7 +232,7 @@ def plan_frame(source: Source, layout: Layout, options: Options) -> PlannedFrame
         sample, empty, digest = scan.sample, scan.empty, scan.digest
         may_have_gaps = bool(bounds) or scan.has_missing
     covariance, photons = covariance_of(noise, typical, sample), typical_photons(noise, sample)
-    facts = Facts(noise, typical, ends, covariance, empty, photons)
+    facts = Facts(noise, typical, ends, covariance, empty, photons, image.dtype)
     plan = plan_for(image.shape, facts, options)
     is_empty = empty is not None and bool(empty.all())
     return PlannedFrame(source, plan, levels, bounds, may_have_gaps, is_empty, digest)

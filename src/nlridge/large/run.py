@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ..engines.pool import in_order
 from ..files.atomic import writing
 from ..noise import Noise
+from ..planning.doubts import warn_about
 from ..planning.layout import Layout
 from ..planning.options import Options
 from ..planning.pixels import restored
@@ -69,6 +70,7 @@ def run(
     work_folder = work_folder_of(out)
     expect_disk_space(out, work_folder, math.prod(sources[0].image.shape))
     first = plan_frame(sources[0], layout, options)
+    warn_about(first.plan.doubt)
     with claim(work_folder):
         _expect_shared_files(executor, sources[0], work_folder)
         folder = run_folder_for(work_folder, spec, out)

@@ -55,7 +55,7 @@ def sigma_of(pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) ->
 def noise_of(
     pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None, kind: str = "auto"
 ) -> Noise:
-    """Estimate the noise of an image of (channels, height, width); see `estimate_noise`."""
+    """Estimate white noise of an image of (channels, height, width); see `estimate_noise`."""
     masks = [None] * len(pixels) if missing is None else missing
     if kind != "gaussian":
         channels, unit = usable_channels(pixels, missing)
@@ -66,8 +66,8 @@ def noise_of(
             )
         if kind == "poisson":
             raise ValueError(
-                "image has no noise that grows with the signal, or too few pixels of different brightness "
-                "to detect it; expected kind 'auto' or 'gaussian'"
+                "image has no noise that grows with the signal (the kind 'poisson'), or too few pixels of "
+                "different brightness to detect it; expected the kind 'auto' or 'gaussian'"
             )
     sigmas = [sigma_of(*channel) for channel in zip(pixels, masks, strict=True)]
     if max(sigmas) <= _ALIKE * min(sigmas):

@@ -20,9 +20,6 @@ from .plan import Facts, covariance_of, plan_for
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-KINDS = ("auto", "gaussian", "poisson", "correlated")
-
-
 def estimated_noise(pixels: npt.NDArray[Any], missing: Mask | None, kind: str = "auto") -> Noise:
     """Estimate the noise of an image of (channels, height, width); see `estimate_noise`."""
     if kind in ("auto", "correlated"):
@@ -31,8 +28,8 @@ def estimated_noise(pixels: npt.NDArray[Any], missing: Mask | None, kind: str = 
             return CorrelatedNoise(estimate.base, estimate.correlation)
         if kind == "correlated":
             raise ValueError(
-                "image has no noise that is correlated, or too few pixels to measure it; expected kind "
-                "'auto', 'gaussian' or 'poisson'"
+                "image has no correlated noise (the kind 'correlated'), or too few pixels to measure it; "
+                "expected the kind 'auto', 'gaussian' or 'poisson'"
             )
     return noise_of(pixels, missing, kind)
 

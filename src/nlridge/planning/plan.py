@@ -22,14 +22,13 @@ from ..noise import Noise, power_of_two
 from ..noise.correlated import correlation_between
 from ..noise.poisson import PoissonGaussianNoise
 from .channels import Planes, planes_of
+from .doubts import VISIBLE, doubt_about
 from .options import Options
 from .photons import Run, halved, run_settings
 
 Array = npt.NDArray[np.float64]
 
-# As a share of the range: weaker noise is invisible, and float32 could not resolve its square.
 SAMPLE = 2**20  # pixels of each channel that suffice for the covariance
-_VISIBLE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +47,10 @@ class Facts:
     """Which channels have only missing pixels."""
     photons: float = math.inf
     """The typical number of photons in a pixel; see `typical_photons`."""
+    dtype: np.dtype[Any] | None = None
+    """The type of the image; None for floats of any type."""
+    present: float = 1.0
+    """The share of the pixels that are not missing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +67,8 @@ class Plan:
     planes: tuple[Planes, ...]
     """The sets of channels that are denoised together; channels without noise belong to none."""
     tuning: Tuning
+    doubt: str = ""
+    """Why the noise that was given cannot be meant; empty if it can."""
     runs: tuple[Run, ...] = ()
     """The runs over an image of few photons; empty if the recipe is run once. The last one has the plan's recipe."""
 
@@ -102,7 +107,7 @@ def plan_for(
     By default, `scales` are the powers of two that bring the noise close to 1, where float32 is most accurate.
     """
     ranges = _ranges(shape[0], facts.noise, facts.ends)
-    noisy = facts.levels > np.maximum(_VISIBLE * ranges, 1e-300)
+    noisy = facts.levels > np.maximum(VISIBLE * ranges, 1e-300)
     if facts.empty is not None:
         noisy = noisy & ~facts.empty
     levels = np.where(noisy, facts.levels, 0.0)
@@ -143,6 +148,13 @@ def plan_for(
         scales,
         plane_sets,
         options.tuning,
+        doubt_about(
+            options.noise,
+            facts.levels,
+            facts.ends,
+            facts.dtype,
+            facts.present * shape[1] * shape[2],
+        ),
         tuple(runs),
     )
 
