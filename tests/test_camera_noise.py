@@ -186,6 +186,14 @@ def test_images_without_noise_are_not_taken_to_be_noisy():
         assert found is None or not found.sure or max(found.base.sigmas) < 0.5
 
 
+def test_flat_graphics_are_not_taken_to_be_noisy():
+    y, x = np.mgrid[:300, :400]
+    image = np.zeros((3, 300, 400))
+    image[:, 50:150, 60:200] = np.array([200, 30, 40])[:, None, None]
+    image[:, np.hypot(y - 150, x - 300) < 60] = np.array([250, 250, 20])[:, None]
+    assert estimate(image) is None
+
+
 def test_excluded_pixels_do_not_count():
     noisy = (scene() + 10 * correlated((256, 320), 0.8))[None]
     excluded = np.zeros(noisy.shape, bool)

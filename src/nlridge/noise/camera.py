@@ -159,7 +159,7 @@ def _measured(pixels: Array, excluded: Mask) -> _Measured | None:
 
 
 def _usable_blocks(pixels: Array, excluded: Mask) -> Array:
-    """Blocks from all over the image, (channels, blocks, side, side), without excluded pixels and flat areas."""
+    """Blocks from all over the image, (channels, blocks, side, side), without excluded pixels and flat borders."""
     if min(pixels.shape[1:]) < _BLOCK:
         return np.empty((len(pixels), 0, _BLOCK, _BLOCK))
     # An odd stride, so that the blocks of JPEG are met at all positions.
@@ -169,7 +169,13 @@ def _usable_blocks(pixels: Array, excluded: Mask) -> Array:
     usable = ~marks[::stride, ::stride].any(axis=(2, 3))
     windows = np.lib.stride_tricks.sliding_window_view(pixels, side, axis=(1, 2))
     blocks = windows[:, ::stride, ::stride][:, usable]
-    return blocks[:, np.all(np.ptp(blocks, axis=(2, 3)) > 0, axis=0)]
+    # A border is flat, and has the smallest or the largest value. Other flat blocks are calm: there is no noise. So
+    # it is if there is little but flat blocks, as in a drawing.
+    ends = [extreme(pixels, axis=(1, 2))[:, None] for extreme in (np.min, np.max)]
+    first = blocks[..., 0, 0]
+    border = (np.ptp(blocks, axis=(2, 3)) == 0) & ((first == ends[0]) | (first == ends[1]))
+    inside = ~border.any(axis=0)
+    return blocks[:, inside] if inside.mean() > 0.5 else blocks[:, :0]
 
 
 def _energy(coefficients: Array, frequencies: Mask) -> Array:
