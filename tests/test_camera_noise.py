@@ -1,9 +1,11 @@
 """Noise whose level is a curve of the signal, and estimates of correlated noise."""
 
+import io
 import pickle
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import nlridge
 from nlridge.noise import Noise, camera
@@ -184,6 +186,14 @@ def test_images_without_noise_are_not_taken_to_be_noisy():
         assert found is None or not found.sure or max(found.base.sigmas) < 0.5
 
 
+def test_flat_graphics_are_not_taken_to_be_noisy():
+    y, x = np.mgrid[:300, :400]
+    image = np.zeros((3, 300, 400))
+    image[:, 50:150, 60:200] = np.array([200, 30, 40])[:, None, None]
+    image[:, np.hypot(y - 150, x - 300) < 60] = np.array([250, 250, 20])[:, None]
+    assert estimate(image) is None
+
+
 def test_excluded_pixels_do_not_count():
     noisy = (scene() + 10 * correlated((256, 320), 0.8))[None]
     excluded = np.zeros(noisy.shape, bool)
@@ -199,6 +209,42 @@ def test_a_black_border_does_not_count():
     found = estimate(noisy)
     assert found.sure
     assert 8 < np.median(found.base.sigmas) < 13
+
+
+def test_gray_images_in_colour_have_the_noise_of_gray_ones():
+    noisy = (scene() + 10 * correlated((256, 320), 0.8))[None]
+    gray, colour = estimate(noisy), estimate(np.repeat(noisy, 3, axis=0))
+    assert colour.sure
+    np.testing.assert_allclose(colour.base.sigmas, gray.base.sigmas, rtol=0.02)
+    for c in range(3):
+        for d in range(3):
+            np.testing.assert_allclose(colour.correlation[c, d], gray.correlation[0, 0], atol=0.01)
+
+
+@pytest.mark.parametrize("quality", [80, 92])
+def test_noise_of_a_jpeg_is_recognised(quality):
+    gray = scene(384, 384)
+    planes = [
+        level * correlated(gray.shape, width, seed)
+        for seed, (level, width) in enumerate([(9, 0.7), (4, 1.5), (4, 1.5)])
+    ]
+    noisy = np.stack([gray, 0.8 * gray + 20, 0.6 * gray + 40])
+    noisy += np.einsum("pc,phw->chw", OPPONENT, planes)
+    file = io.BytesIO()
+    pixels = np.clip(np.rint(noisy), 0, 255).astype(np.uint8)
+    Image.fromarray(pixels.transpose(1, 2, 0)).save(file, "JPEG", quality=quality)
+    found = estimate(np.asarray(Image.open(file), np.float64).transpose(2, 0, 1))
+    assert found.sure
+    of_planes = np.einsum("pc,cdij,pd->pij", OPPONENT, found.correlation, OPPONENT)
+    level = np.median(found.base.sigmas) * np.sqrt(at(of_planes, 0, 0)[0])
+    assert 6 < level < 14
+
+
+def test_the_image_is_not_changed():
+    noisy = (scene() + 10 * correlated((256, 320), 0.8))[None]
+    before = noisy.copy()
+    estimate(noisy)
+    np.testing.assert_array_equal(noisy, before)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 8, 300), (3, 20, 20), (2, 40, 40)])

@@ -5,10 +5,11 @@ curve of the brightness. Both are measured in calm blocks of pixels: those with 
 of the brightness [1]_ [2]_. Selecting blocks by the lowest frequencies does not affect the noise in all others. What the
 noise is at the lowest frequencies, where the image is, follows from the others if its spectrum is separable there.
 
-In a camera, calm areas lose more of their noise than others, to JPEG and to denoising, and where no area is calm, texture
-is taken for noise. So the level is chosen at last, by a few trial runs on a small part of the image: if too little noise
-is removed, both the result and what was removed from it contain noise, and if too much is removed, both contain
-texture. At the right level, they are least alike.
+Where no area is calm, texture is taken for noise. And cameras and JPEG remove more noise from calm areas than from
+others, by rounding small coefficients to 0: then the noise that is left is sparse. So the level is chosen at last, by a
+few trial runs on a small part of the image. If too little noise is removed, both the result and what was removed contain
+noise, and if too much is removed, both contain texture. At the right level, they are least alike. How clearly they
+are so tells noise from the texture of an image without noise.
 
 .. [1] M. Colom and A. Buades, "Analysis and extension of the Ponomarenko et al. method, estimating a noise curve from
    a single image", Image Processing On Line 3, 2013.
@@ -32,7 +33,7 @@ Denoise: TypeAlias = Callable[[Array, CurveNoise, Array], Array]
 
 _BLOCK = 16  # side of a block: longer than most noise is correlated, and than the blocks of JPEG
 _LOW = 4  # frequencies below this one, in half periods to a block, are those of the image
-_MOST = 40_000  # largest number of blocks considered
+_MOST = 16_000  # largest number of blocks considered
 _FEWEST = 40  # smallest number of calm blocks that is enough
 _CALM = 0.05  # share of the blocks that are taken to be calm
 _STEPS = 12  # number of steps of brightness
@@ -42,11 +43,18 @@ _OUTLIER = 4.0  # blocks with more than this multiple of the median energy are n
 _WHITE = 0.05  # noise is white if its highest frequencies have more than this share of the power of its low ones
 _PART = 256  # side of the part of the image for trial runs
 _FACTORS = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8)  # levels to try, relative to the one measured
-_CHANCE = 0.01  # likeness of unrelated images
+_SPARSE = (
+    0.97  # noise is sparse if the median of its squares, relative to Gaussian noise, is below this
+)
+_MISSED = 1.6  # typical ratio between the levels of sparse noise in most areas and in calm ones
 _RISE = 1.05  # the likeness has passed a minimum if it is this much larger again
-# Energies of blocks of pure noise start abruptly: the twentieth part with the least energy spans a factor of about 1.8,
-# and texture spans more. It is noise if the likeness falls by the first factor, or the second if energies span more.
-_ABRUPT, _CLEAR, _CLEARER = 2.7, 1.4, 1.8
+_CHANCE = 0.01  # likeness of unrelated images
+# The energies of blocks of noise begin abruptly: the calmest twentieth of them spans a ratio of about 1.8. Those of
+# texture span more, and those of a regular pattern less.
+_REGULAR, _GRADUAL = 1.4, 2.7
+# It is noise if the likeness falls by one of these factors: the first in photographs, whose noise is sparse and
+# coloured, the second in other images, and the last if energies begin gradually.
+_CLEAR_PHOTOGRAPH, _CLEAR, _CLEAR_GRADUAL = 1.2, 1.35, 1.8
 
 
 class CorrelatedEstimate(NamedTuple):
@@ -72,10 +80,13 @@ def correlated_noise_of(
     measured = _measured(pixels, excluded)
     if measured is None:
         return None
-    base, correlation, span = measured
-    factor, fall = _best_factor(pixels, excluded, base, correlation, denoise)
-    sure = fall >= (_CLEAR if span <= _ABRUPT else _CLEARER)
-    return CorrelatedEstimate(_scaled(base, factor), correlation, sure)
+    factor, fall = _best_factor(pixels, excluded, measured, denoise)
+    if measured.span > _GRADUAL:
+        needed = _CLEAR_GRADUAL
+    else:
+        needed = _CLEAR_PHOTOGRAPH if measured.sparse and len(pixels) > 1 else _CLEAR
+    sure = measured.span >= _REGULAR and fall >= needed
+    return CorrelatedEstimate(_scaled(measured.base, factor), measured.correlation, sure)
 
 
 def _scaled(curve: CurveNoise, factor: float) -> CurveNoise:
@@ -97,14 +108,22 @@ _COSINES = _cosines()
 _FREQUENCY = np.hypot(*np.mgrid[:_BLOCK, :_BLOCK])
 _IMAGE = _FREQUENCY < _LOW - 0.5
 _NEXT = ~_IMAGE & (_FREQUENCY < _LOW + 1)
+_MIDDLE = (_FREQUENCY >= 6) & (_FREQUENCY < 10)
 _HIGHEST = _FREQUENCY >= _BLOCK
 
 
-def _measured(pixels: Array, excluded: Mask) -> tuple[CurveNoise, Array, float] | None:
-    """The level and the correlation of the noise of calm blocks, and the span of their energies.
+class _Measured(NamedTuple):
+    """The noise of calm blocks."""
 
-    None if the noise is white or cannot be measured.
-    """
+    base: CurveNoise
+    correlation: Array
+    sparse: bool
+    span: float
+    """The ratio of the largest to nearly the smallest of their energies."""
+
+
+def _measured(pixels: Array, excluded: Mask) -> _Measured | None:
+    """The noise of calm blocks; None if it is white or cannot be measured."""
     blocks = _usable_blocks(pixels, excluded)
     if blocks.shape[1] < 2 * _FEWEST:
         return None
@@ -131,11 +150,16 @@ def _measured(pixels: Array, excluded: Mask) -> tuple[CurveNoise, Array, float] 
     if not np.all(variances > 0):
         return None
     scale = np.sqrt(np.outer(variances, variances))[:, :, None, None]
-    return _scaled(curve, math.sqrt(variances.mean())), covariance / scale, span
+    return _Measured(
+        _scaled(curve, math.sqrt(variances.mean())),
+        covariance / scale,
+        _is_sparse(coefficients.sum(axis=0)[:, _MIDDLE] ** 2),
+        span,
+    )
 
 
 def _usable_blocks(pixels: Array, excluded: Mask) -> Array:
-    """Blocks from all over the image, (channels, blocks, side, side), without excluded pixels and flat areas."""
+    """Blocks from all over the image, (channels, blocks, side, side), without excluded pixels and flat borders."""
     if min(pixels.shape[1:]) < _BLOCK:
         return np.empty((len(pixels), 0, _BLOCK, _BLOCK))
     # An odd stride, so that the blocks of JPEG are met at all positions.
@@ -145,7 +169,13 @@ def _usable_blocks(pixels: Array, excluded: Mask) -> Array:
     usable = ~marks[::stride, ::stride].any(axis=(2, 3))
     windows = np.lib.stride_tricks.sliding_window_view(pixels, side, axis=(1, 2))
     blocks = windows[:, ::stride, ::stride][:, usable]
-    return blocks[:, np.all(np.ptp(blocks, axis=(2, 3)) > 0, axis=0)]
+    # A border is flat, and has the smallest or the largest value. Other flat blocks are calm: there is no noise. So
+    # it is if there is little but flat blocks, as in a drawing.
+    ends = [extreme(pixels, axis=(1, 2))[:, None] for extreme in (np.min, np.max)]
+    first = blocks[..., 0, 0]
+    border = (np.ptp(blocks, axis=(2, 3)) == 0) & ((first == ends[0]) | (first == ends[1]))
+    inside = ~border.any(axis=0)
+    return blocks[:, inside] if inside.mean() > 0.5 else blocks[:, :0]
 
 
 def _energy(coefficients: Array, frequencies: Mask) -> Array:
@@ -210,13 +240,21 @@ def _without_image(spectrum: Array) -> Array:
     planes = np.einsum("cp,cdij,dq->pqij", rotation, spectrum, rotation)
     for p in range(channels):
         where, pivots = (_IMAGE, (_LOW, _LOW + 1)) if p == 0 else (_FREQUENCY == 0, (1,))
-        power = planes[p, p].copy()
+        # Not zero, as it is in the differences of channels that are equal.
+        power = np.maximum(planes[p, p], 1e-12 * planes[0, 0].max())
         y, x = np.nonzero(where)
         separable = [np.log(power[y, k] * power[k, x] / power[k, k]) for k in pivots]
         planes[p, :, y, x] = planes[:, p, y, x] = 0
         planes[p, p, y, x] = np.exp(np.mean(separable, axis=0))
     replaced: Array = np.einsum("cp,pqij,dq->cdij", rotation, planes, rotation)
     return replaced
+
+
+def _is_sparse(powers: Array) -> bool:
+    """Whether most of the power of blocks is in few of their coefficients, from (blocks, coefficients)."""
+    powers = powers / powers.mean(axis=0)
+    powers /= np.maximum(powers.mean(axis=1, keepdims=True), 1e-300)
+    return float(np.median(powers)) < _SPARSE * 0.455  # the median of a squared Gaussian variable
 
 
 def _covariance(spectrum: Array) -> Array:
@@ -239,11 +277,12 @@ def _covariance(spectrum: Array) -> Array:
 
 
 def _best_factor(
-    pixels: Array, excluded: Mask, base: CurveNoise, correlation: Array, denoise: Denoise
+    pixels: Array, excluded: Mask, measured: _Measured, denoise: Denoise
 ) -> tuple[float, float]:
-    """The factor of the level at which result and residual are least alike, and how clearly so.
+    """The factor of the level at which result and residual are least alike, and by what factor the likeness fell.
 
-    It is the first minimum from below: a result that is far too smooth has little in common with anything.
+    It is the first minimum from below: a result that is far too smooth has little in common with anything. Unless the
+    noise is sparse, the level measured is an upper limit.
     """
     rows, columns = (_part(length) for length in pixels.shape[1:])
     image = pixels[:, rows[:, None], columns]
@@ -251,10 +290,10 @@ def _best_factor(
     if not counted.any():
         return 1.0, 1.0
     image = np.clip(image, image[:, counted].min(), image[:, counted].max())
-    radius = _detail_radius(correlation)
+    radius = _detail_radius(measured.correlation)
     likeness: list[float] = []
-    for factor in _FACTORS:
-        result = denoise(image, _scaled(base, factor), correlation).mean(axis=0)
+    for factor in _FACTORS if measured.sparse else [f for f in _FACTORS if f <= 1]:
+        result = denoise(image, _scaled(measured.base, factor), measured.correlation).mean(axis=0)
         removed = image.mean(axis=0) - result
         likeness.append(
             _likeness(_details(result, radius)[counted], _details(removed, radius)[counted])
@@ -263,12 +302,14 @@ def _best_factor(
             break
     best = int(np.argmin(likeness))
     fall = (likeness[0] + _CHANCE) / (likeness[best] + _CHANCE)
-    if not 0 < best < len(likeness) - 1:
-        return _FACTORS[best], fall
-    # The lowest point of the parabola through three points; the logarithms of factors are about equidistant.
-    below, least, above = likeness[best - 1 : best + 2]
-    offset = (below - above) / (2 * (below + above - 2 * least))
-    return _FACTORS[best] * (_FACTORS[best + 1] / _FACTORS[best]) ** offset, fall
+    factor = _FACTORS[best]
+    if 0 < best < len(likeness) - 1:
+        # The lowest point of a parabola: the logarithms of factors are about equidistant.
+        below, least, above = likeness[best - 1 : best + 2]
+        step = _FACTORS[best + 1] / factor
+        factor *= step ** ((below - above) / (2 * (below + above - 2 * least)))
+    # Half way to what is typical of sparse noise, as texture makes the minimum too low.
+    return math.sqrt(factor * _MISSED) if measured.sparse else factor, fall
 
 
 def _part(length: int) -> npt.NDArray[np.intp]:
