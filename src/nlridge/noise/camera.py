@@ -175,7 +175,7 @@ def _usable_blocks(pixels: Array, excluded: Mask) -> Array:
     first = blocks[..., 0, 0]
     border = (np.ptp(blocks, axis=(2, 3)) == 0) & ((first == ends[0]) | (first == ends[1]))
     inside = ~border.any(axis=0)
-    return blocks[:, inside] if inside.mean() > 0.5 else blocks[:, :0]
+    return blocks[:, inside] if 2 * np.count_nonzero(inside) > inside.size else blocks[:, :0]
 
 
 def _energy(coefficients: Array, frequencies: Mask) -> Array:
