@@ -91,7 +91,11 @@ IMPLAUSIBLE = {
     "no effect": (scene(), 1e-3, "sigma is 0.001, which has no effect, since the image ranges"),
     "beyond the type": (scene(np.uint8), 200, "200, but the largest value of uint8 is 255"),
     "a model": (scene(scale=1e-4), nlridge.GaussianNoise(5), "sigma is 5, but the image ranges"),
-    "a map": (scene(np.uint8), np.linspace(0.05, 0.15, 64) * np.ones((64, 1)), "sigma is 0.1, "),
+    "a map": (
+        scene(np.uint8),
+        np.linspace(0.05, 0.15, 64) * np.ones((64, 1)),
+        r"sigma is 0\.(1|099\d*), ",
+    ),
     "correlated": (scene(np.uint8), nlridge.CorrelatedNoise(0.1, [[0.5, 1, 0.5]]), "rounding"),
 }
 
@@ -310,4 +314,5 @@ def test_more_strength_removes_more_of_any_noise(noise, method):
     assert all(more > 1.03 * less for less, more in pairwise(removed))
     level = np.sqrt(np.mean(levels**2))
     assert removed[0] < 0.2 * level
-    assert 0.7 * level < removed[2] < 1.1 * level
+    least = 0.7 if correlation is None else 0.5
+    assert least * level < removed[2] < 1.1 * level

@@ -20,6 +20,7 @@ from .plan import Facts, covariance_of, plan_for
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
+
 def estimated_noise(pixels: npt.NDArray[Any], missing: Mask | None, kind: str = "auto") -> Noise:
     """Estimate the noise of an image of (channels, height, width); see `estimate_noise`."""
     if kind in ("auto", "correlated"):
