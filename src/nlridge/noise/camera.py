@@ -127,7 +127,7 @@ def _measured(pixels: Array, excluded: Mask) -> _Measured | None:
     blocks = _usable_blocks(pixels, excluded)
     if blocks.shape[1] < 2 * _FEWEST:
         return None
-    low = _COSINES[:_LOW] @ blocks @ _COSINES[:_LOW].T
+    low = _coefficients(blocks, _LOW)
     values = low[..., 0, 0] / _BLOCK
     curve = _level_curve(blocks, values, _energy(low, _IMAGE))
     if curve is None:
@@ -136,7 +136,7 @@ def _measured(pixels: Array, excluded: Mask) -> _Measured | None:
     energy = _energy(low / sigma, _IMAGE)
     calm = _calmest(energy)
     span = float(energy[calm[-1]] / max(energy[calm[len(calm) // 10]], 1e-300))
-    coefficients = _COSINES @ (blocks[:, calm] / sigma[:, calm]) @ _COSINES.T
+    coefficients = _coefficients(blocks[:, calm]) / sigma[:, calm]
     energy = _energy(coefficients, ~_IMAGE)
     coefficients = coefficients[:, energy <= _OUTLIER * np.median(energy)]
     spectrum = np.einsum("cnij,dnij->cdij", coefficients, coefficients) / coefficients.shape[1]
@@ -171,11 +171,22 @@ def _usable_blocks(pixels: Array, excluded: Mask) -> Array:
     blocks = windows[:, ::stride, ::stride][:, usable]
     # A border is flat, and has the smallest or the largest value. Other flat blocks are calm: there is no noise. So
     # it is if there is little but flat blocks, as in a drawing.
-    ends = [extreme(pixels, axis=(1, 2))[:, None] for extreme in (np.min, np.max)]
     first = blocks[..., 0, 0]
-    border = (np.ptp(blocks, axis=(2, 3)) == 0) & ((first == ends[0]) | (first == ends[1]))
-    inside = ~border.any(axis=0)
+    ends = [extreme(pixels, axis=(1, 2))[:, None] for extreme in (np.min, np.max)]
+    channel, block = np.nonzero((first == ends[0]) | (first == ends[1]))
+    flat = np.ptp(blocks[channel, block], axis=(1, 2)) == 0
+    inside = np.ones(blocks.shape[1], bool)
+    inside[block[flat]] = False
     return blocks[:, inside] if 2 * np.count_nonzero(inside) > inside.size else blocks[:, :0]
+
+
+def _coefficients(blocks: Array, count: int = _BLOCK) -> Array:
+    """The cosine transform of each block, up to a number of frequencies."""
+    for _ in range(2):
+        # One product of large matrices is much faster than many of small ones.
+        product = blocks.reshape(-1, _BLOCK) @ _COSINES[:count].T
+        blocks = product.reshape(*blocks.shape[:-1], count).swapaxes(-1, -2)
+    return blocks
 
 
 def _energy(coefficients: Array, frequencies: Mask) -> Array:
@@ -202,7 +213,7 @@ def _level_curve(blocks: Array, values: Array, energy: Array) -> CurveNoise | No
     calm = np.concatenate(
         [step[_calmest(energy[step])] for step in np.array_split(by_brightness, _STEPS)]
     )
-    powers = (_COSINES @ blocks[:, calm] @ _COSINES.T)[..., ~_IMAGE] ** 2
+    powers = _coefficients(blocks[:, calm])[..., ~_IMAGE] ** 2
     mean = powers.mean(axis=(0, 1))
     if not np.all(mean > 0):
         return None
