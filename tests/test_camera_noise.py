@@ -25,9 +25,9 @@ def test_curve_follows_the_protocol_and_is_a_value():
     assert hash(CURVE) == hash(pickle.loads(pickle.dumps(CURVE)))
     assert pickle.loads(pickle.dumps(CURVE)) == CURVE != CurveNoise([0], [2])
     assert str(CURVE) == (
-        "noise with a standard deviation between 1.5 and 5 that depends on the signal"
+        "noise of a camera with a standard deviation of 1.5 to 5, depending on the brightness"
     )
-    assert str(CurveNoise([7], [2.5])) == "noise with a standard deviation of 2.5"
+    assert str(CurveNoise([7], [2.5])) == "noise of a camera with a standard deviation of 2.5"
 
 
 def test_curve_is_stabilised_by_the_integral_of_its_inverse():

@@ -220,7 +220,7 @@ def test_details_say_why_nothing_was_removed():
     flat = denoise_with_details(np.full((32, 32), 7.0))
     assert str(flat).endswith(
         "(estimated); removed nothing, since the image seems to have no noise; "
-        "if there is visible noise, pass sigma"
+        "if there is visible noise, pass sigma or noise"
     )
     with pytest.warns(UserWarning, match="has no effect"):
         faint = denoise_with_details(scene(), 1e-3)
@@ -242,9 +242,7 @@ def test_the_command_line_says_what_was_found_and_removed(tmp_path, capsys):
         main(["denoise", str(tmp_path), "-o", str(tmp_path / "out"), "--report", str(report)]) == 0
     )
     removed = r"removed 1[012]\.?\d* \(rms\), \d+% of its level"
-    nothing = (
-        "nothing, since the image seems to have no noise; if there is visible noise, pass --sigma"
-    )
+    nothing = "nothing, since the image seems to have no noise; if there is visible noise, pass --sigma or --noise"
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert re.search(
         rf"standard deviation of 1\d\.\d+ \(estimated\); {removed}, \d+\.\d\d s", first

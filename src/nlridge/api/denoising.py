@@ -304,7 +304,7 @@ def removed_in_words(details: Denoised, name: Callable[[str], str]) -> str:
     if details.noise_given:
         advice = f"a larger {name('sigma')} or {name('strength')} removes more"
     else:
-        advice = f"if there is visible noise, pass {name('sigma')}"
+        advice = f"if there is visible noise, pass {name('sigma')} or {name('noise')}"
     removed = f"next to nothing ({details.removed:.2g})" if details.removed > 0 else "nothing"
     return f"{removed}, since {details.unchanged}; {advice}"
 

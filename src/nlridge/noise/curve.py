@@ -41,7 +41,7 @@ class CurveNoise:
     >>> from nlridge.noise.curve import CurveNoise
     >>> noise = CurveNoise([0, 64, 255], [2, 6, 3])
     >>> print(noise)
-    noise with a standard deviation between 2 and 6 that depends on the signal
+    noise of a camera with a standard deviation of 2 to 6, depending on the brightness
     """
 
     values: tuple[float, ...]
@@ -71,12 +71,12 @@ class CurveNoise:
             raise ValueError(f"sigmas is {shown(sigmas)}; expected positive numbers")
 
     def __str__(self) -> str:
-        low, high = min(self.sigmas), max(self.sigmas)
-        if f"{low:.4g}" == f"{high:.4g}":
-            return f"noise with a standard deviation of {low:.4g}"
+        low, high = (f"{end(self.sigmas):.3g}" for end in (min, max))
+        if low == high:
+            return f"noise of a camera with a standard deviation of {low}"
         return (
-            f"noise with a standard deviation between {low:.4g} and {high:.4g} "
-            "that depends on the signal"
+            f"noise of a camera with a standard deviation of {low} to {high}, depending on the "
+            "brightness"
         )
 
     @property
