@@ -159,7 +159,7 @@ def _measured(pixels: Array, excluded: Mask) -> _Measured | None:
 
 
 def _usable_blocks(pixels: Array, excluded: Mask) -> Array:
-    """Blocks from all over the image, (channels, blocks, side, side), without excluded pixels and flat borders."""
+    """Blocks from all over the image, (channels, blocks, side, side), without excluded pixels and flat ones."""
     if min(pixels.shape[1:]) < _BLOCK:
         return np.empty((len(pixels), 0, _BLOCK, _BLOCK))
     # An odd stride, so that the blocks of JPEG are met at all positions.
@@ -169,15 +169,12 @@ def _usable_blocks(pixels: Array, excluded: Mask) -> Array:
     usable = ~marks[::stride, ::stride].any(axis=(2, 3))
     windows = np.lib.stride_tricks.sliding_window_view(pixels, side, axis=(1, 2))
     blocks = windows[:, ::stride, ::stride][:, usable]
-    # A border is flat, and has the smallest or the largest value. Other flat blocks are calm: there is no noise. So
-    # it is if there is little but flat blocks, as in a drawing.
-    first = blocks[..., 0, 0]
-    ends = [extreme(pixels, axis=(1, 2))[:, None] for extreme in (np.min, np.max)]
-    channel, block = np.nonzero((first == ends[0]) | (first == ends[1]))
+    # Flat blocks are a border, or what JPEG made of a dark area. Where most are flat, as in a drawing, there is no noise.
+    channel, block = np.nonzero(blocks[..., 0, 0] == blocks[..., -1, -1])
     flat = np.ptp(blocks[channel, block], axis=(1, 2)) == 0
-    inside = np.ones(blocks.shape[1], bool)
-    inside[block[flat]] = False
-    return blocks[:, inside] if 2 * np.count_nonzero(inside) > inside.size else blocks[:, :0]
+    uneven = np.ones(blocks.shape[1], bool)
+    uneven[block[flat]] = False
+    return blocks[:, uneven] if 2 * np.count_nonzero(uneven) > uneven.size else blocks[:, :0]
 
 
 def _coefficients(blocks: Array, count: int = _BLOCK) -> Array:
