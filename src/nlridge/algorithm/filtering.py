@@ -5,8 +5,8 @@ patches, is independent. The changes that denoising makes there are filtered bac
 itself passes no filter, so that it does not matter that the two filters are not quite inverse to each other.
 
 The noise of photographs is of this kind. Stripes and waves are not: no short filter tells them from the image, and
-`families.whitening` handles them group by group. But at many frequencies they have hardly any power. There, the image
-is known: it is matched by these frequencies, and they are taken from the noisy image in the end.
+`families.whitening` handles them group by group. But at many frequencies they have hardly any power, and similar
+patches are recognised by these.
 """
 
 from typing import NamedTuple

@@ -75,8 +75,7 @@ def denoised(
 
     scale = recipe.coarse
     if scale is None:
-        for image in two_steps(noisy, noise, recipe, run, tuning, renewed=renewed, clear=clear):
-            yield image if taps is None else image + clear(noisy - image)
+        yield from two_steps(noisy, noise, recipe, run, tuning, renewed=renewed, clear=clear)
         return
     small, small_noise = scales.coarser(noisy), scales.coarser_noise(noise)
     *_, coarse = denoised(small, small_noise, scale.recipe, run, tuning, scales=scales)
@@ -90,8 +89,7 @@ def denoised(
     )
     yield next(steps)
     for result in steps:
-        image = scales.with_coarse(result, coarse, scale.result_level, most)
-        yield image if taps is None else image + clear(noisy - image)
+        yield scales.with_coarse(result, coarse, scale.result_level, most)
 
 
 def _denoised_by_filter(

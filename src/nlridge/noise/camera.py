@@ -52,9 +52,8 @@ _CHANCE = 0.01  # likeness of unrelated images
 # The energies of blocks of noise begin abruptly: the calmest twentieth of them spans a ratio of about 1.8. Those of
 # texture span more, and those of a regular pattern less.
 _REGULAR, _GRADUAL = 1.4, 2.7
-# It is noise if the likeness falls by one of these factors: the first in photographs, whose noise is sparse and
-# coloured, the second in other images, and the last if energies begin gradually.
-_CLEAR_PHOTOGRAPH, _CLEAR, _CLEAR_GRADUAL = 1.2, 1.35, 1.8
+# It is noise if the likeness falls by the first factor, or by the second if energies begin gradually.
+_CLEAR, _CLEAR_GRADUAL = 1.35, 1.8
 
 
 class CorrelatedEstimate(NamedTuple):
@@ -81,10 +80,7 @@ def correlated_noise_of(
     if measured is None:
         return None
     factor, fall = _best_factor(pixels, excluded, measured, denoise)
-    if measured.span > _GRADUAL:
-        needed = _CLEAR_GRADUAL
-    else:
-        needed = _CLEAR_PHOTOGRAPH if measured.sparse and len(pixels) > 1 else _CLEAR
+    needed = _CLEAR if measured.span <= _GRADUAL else _CLEAR_GRADUAL
     sure = measured.span >= _REGULAR and fall >= needed
     return CorrelatedEstimate(_scaled(measured.base, factor), measured.correlation, sure)
 

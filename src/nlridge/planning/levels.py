@@ -85,9 +85,13 @@ class LevelCounts(NamedTuple):
     counts: npt.NDArray[np.int64]
 
     def quantile(self, share: float, most: float = math.inf) -> float:
-        """The level below which a share of the pixels lie, among those in steps that begin at `most` or less."""
+        """The level below which a share of the pixels lie, among those in steps that begin at `most` or less.
+
+        If it lies between two levels, it is their mean.
+        """
         totals = np.cumsum(self.counts[: np.count_nonzero(self.levels <= most)])
-        return float(self.levels[np.searchsorted(totals, share * totals[-1])])
+        places = [np.searchsorted(totals, share * totals[-1], side) for side in ("left", "right")]
+        return float(self.levels[np.minimum(places, len(totals) - 1)].mean())
 
 
 def counted(levels: Array, before: LevelCounts | None = None) -> LevelCounts:

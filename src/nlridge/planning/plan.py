@@ -117,8 +117,10 @@ def plan_for(
     plane_sets = tuple(planes_of(facts.covariance, levels, scales, between))
     correlation = "none"
     if between is not None:
-        of_planes = (planes.correlation(between, levels * scales) for planes in plane_sets)
-        correlation = "short" if all(map(filters_of, of_planes)) else "long"
+        correlations = (planes.correlation(between, levels * scales) for planes in plane_sets)
+        noises = [PlaneNoise(1.0, of_planes) for of_planes in correlations]
+        short = all(filters_of(noise.correlation) is not None for noise in noises)
+        correlation = "short" if short else "long"
 
     def chosen(ranges: Array, shape: tuple[int, int]) -> Recipe:
         method = options.method
@@ -153,7 +155,8 @@ def plan_for(
             facts.levels,
             facts.ends,
             facts.dtype,
-            facts.present * shape[1] * shape[2],
+            # Where many pixels are missing, the range says little.
+            shape[1] * shape[2] * facts.present if facts.present > 0.5 else 0.0,
         ),
         tuple(runs),
     )
