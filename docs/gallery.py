@@ -3,10 +3,12 @@
 Noise is added to images of scikit-image, so the ground truth is known; nlridge estimates the noise.
 """
 
+import io
 import sys
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 from skimage import data
 
 import nlridge
@@ -24,6 +26,34 @@ def photons(image, peak, seed):
     return (gain * np.random.default_rng(seed).poisson(image / gain)).astype(np.float32)
 
 
+def photographed(image, photons, seed):
+    """An image of half the size, and the same as a camera would take it, with so many photons for white.
+
+    Photons and read noise, a Bayer mosaic, bilinear interpolation, a tone curve, and JPEG.
+    """
+    rng = np.random.default_rng(seed)
+    height, width = (length // 4 * 4 for length in image.shape[:2])
+    blocks = image[:height, :width].reshape(height // 2, 2, width // 2, 2, 3)
+    truth = blocks.mean(axis=(1, 3))
+    light = (truth / 255) ** 2.2
+    raw = (rng.poisson(photons * light) + rng.normal(0, 3, light.shape)) / photons
+    mosaic = np.zeros(light.shape)
+    for y, x, c in ((0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 2)):
+        mosaic[y::2, x::2, c] = 1
+    developed = _interpolated(raw * mosaic) / _interpolated(mosaic)
+    tones = 255 * np.clip(developed, 0, 1) ** (1 / 2.2)
+    file = io.BytesIO()
+    Image.fromarray(np.rint(tones).astype(np.uint8)).save(file, "JPEG", quality=95)
+    return np.rint(truth).astype(np.uint8), np.asarray(Image.open(file))
+
+
+def _interpolated(image):
+    """The sum over 3 x 3 pixels with bilinear weights."""
+    for axis in (0, 1):
+        image = 2 * image + np.roll(image, 1, axis) + np.roll(image, -1, axis)
+    return image
+
+
 def pictures():
     """The images by name, as (truth, noisy)."""
     astronaut = data.astronaut()[20:300, 100:380]
@@ -39,6 +69,10 @@ def pictures():
         "sky": (sky, photons(sky, 40, 3)),
         "retina": (retina, with_noise(retina, 20, 4)),
         "coins": (coins, with_noise(coins, 20, 5)),
+        "camera-portrait": photographed(data.astronaut()[:512, 60:512], 150, 6),
+        "camera-cat": photographed(data.chelsea(), 60, 7),
+        "camera-coffee": photographed(data.coffee()[:400, 100:], 80, 8),
+        "camera-rocket": photographed(data.rocket()[:427, 100:540], 200, 9),
     }
 
 

@@ -616,6 +616,10 @@ def _on_disk(random: Random, folder: Path) -> None:
         "sigma": _level(random),
         "method": _one_of(random, ("fast", "standard", "bm3d")),
     }
+    if random.random() < 0.4:
+        options["sigma"] = _sigma_map(random, shape.lacking(random))
+    if random.random() < 0.4:
+        options["mask"] = _mask(random, shape)
     out = str(folder / _one_of(random, ("a.npy", "a.zarr")))
     tiled = _performed(
         nlridge.denoise, image, out=out, tile=_mostly(random, 64), workers=1, **options

@@ -43,7 +43,7 @@ _GIVEN: dict[str, Any] = {"sigma": 20.0, "method": "fast", "strength": 1.0, "wor
 
 
 def _tiled(folder: Path, suffix: str, source: str = "in.npy") -> None:
-    given = {**_GIVEN, "overwrite": True, "axes": None, "noise": "auto", "tile": 64}
+    given = {**_GIVEN, "overwrite": True, "axes": None, "noise": None, "tile": 64}
     clean_tiled(folder / source, folder / f"out{suffix}", scheduler=None, progress=False, **given)
 
 
@@ -54,6 +54,15 @@ def _tiled_by_function(folder: Path) -> None:
     )
 
 
+def _with_mask_and_map(folder: Path) -> None:
+    """Some pixels are missing, and take their values from the pilot in the second step."""
+    image = np.load(folder / "in.npy")
+    sigma = np.where(image > 150, 200.0, 20.0)
+    nlridge.denoise(
+        image, sigma, mask=image < 60, method="fast", workers=1, out=folder / "out.npy", tile=64
+    )
+
+
 def _without_exchange(folder: Path) -> None:
     """As on a system that cannot exchange two folders in one operation."""
     atomic.sys = types.SimpleNamespace(platform="another")  # type: ignore[assignment]
@@ -61,7 +70,7 @@ def _without_exchange(folder: Path) -> None:
 
 
 def _ordinary(folder: Path, suffix: str) -> None:
-    given = {**_GIVEN, "overwrite": True, "axes": None, "noise": "auto"}
+    given = {**_GIVEN, "overwrite": True, "axes": None, "noise": None}
     clean_file(folder / "in.npy", folder / f"out{suffix}", progress=lambda share: None, **given)
 
 
@@ -94,6 +103,7 @@ class Scenario(NamedTuple):
 SCENARIOS = {
     "tiled NPY": Scenario(partial(_tiled, suffix=".npy")),
     "tiled Zarr": Scenario(_tiled_by_function),
+    "tiled NPY with a mask and a map": Scenario(_with_mask_and_map),
     "tiled OME-Zarr": Scenario(partial(_tiled, suffix=".zarr", source="in.zarr"), prepare=_pyramid),
     "tiled Zarr over another": Scenario(partial(_tiled, suffix=".zarr"), older=True),
     "tiled Zarr over another, without exchange": Scenario(

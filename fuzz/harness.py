@@ -38,7 +38,11 @@ OK, CLEAN, UGLY, BROKEN = VERDICTS = "ok", "clean error", "ugly", "broken"
 
 _CLEAN_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)
 _LONGEST = 1000  # characters of a message
-_DOCUMENTED = ("is out of memory; trying again",)  # warnings that the documentation promises
+# Warnings that the documentation promises.
+_DOCUMENTED = (
+    "is out of memory; trying again",
+    "expected a standard deviation in the units of the image",
+)
 
 Run = Callable[[int, Path], None]
 Place = tuple[str, int]

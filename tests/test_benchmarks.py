@@ -7,7 +7,7 @@ from argparse import Namespace
 
 import numpy as np
 import pytest
-from benchmarks import measuring
+from benchmarks import correlated, measuring
 from benchmarks.methods import denoiser, recipe
 from benchmarks.published import BARBARA, TABLE_2
 from benchmarks.quality import table
@@ -98,3 +98,26 @@ def test_the_benchmark_of_tensors_runs(capsys):
     printed = capsys.readouterr().out
     for name in nlridge.method_names():
         assert re.search(rf"{name} +[\d.]+ images/s +.* MB +[\d.]+ dB", printed)
+
+
+@pytest.mark.parametrize("kind", correlated.KERNELS)
+def test_correlated_noise_has_the_spectrum_that_is_passed_on(kind):
+    image = np.zeros((80, 90))
+    noise, spectra = zip(
+        *(correlated.noisy_image(image, kind, 5, seed) for seed in range(100)), strict=True
+    )
+    assert np.std(noise) == pytest.approx(5, rel=0.05)
+    measured = np.mean(np.abs(np.fft.fft2(noise)) ** 2, axis=0)
+    strong = spectra[0] > spectra[0].mean()
+    np.testing.assert_allclose(measured[strong] / spectra[0][strong], 1, atol=0.7)
+    assert measured[strong].sum() == pytest.approx(spectra[0][strong].sum(), rel=0.05)
+
+
+def test_the_benchmark_of_correlated_noise_runs_without_other_packages(capsys, monkeypatch):
+    image = np.tile(np.linspace(0, 255, 40), (40, 1))
+    monkeypatch.setattr(correlated, "_images", lambda options: [(0, image)])
+    correlated.run(Namespace(correlated_sigma=[10], correlated_noise=["blur"], skip_slow=True))
+    printed = capsys.readouterr().out
+    assert "blur, sigma 10, mean of 1 images" in printed
+    for name in ("standard", "best"):
+        assert re.search(rf"{name} +[\d.]+ s +[\d.]+ x +[\d.]+ dB", printed)

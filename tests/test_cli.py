@@ -167,6 +167,13 @@ def test_the_methods_of_the_command_line_are_the_recipes():
     assert method_names() == _METHODS == tuple(_PURPOSES)
 
 
+def test_the_kinds_of_noise_of_the_command_line_are_those_of_python():
+    from nlridge.cli.parser import _KINDS
+    from nlridge.planning.options import KINDS
+
+    assert _KINDS == KINDS
+
+
 def test_the_methods_command_measures_their_speed():
     done = nlridge("methods")
     assert done.returncode == 0

@@ -219,7 +219,11 @@ def test_a_terminal_shows_one_bar_with_the_time_left(tmp_path, number):
         (["a.png", "--sigma", "-1"], "sigma is -1.0; expected a positive number"),
         (["a.png", "--strength", "0"], "strength is 0.0; expected a positive number"),
         (["a.png", "--workers", "0"], "workers is 0; expected at least 1"),
-        (["a.png", "--sigma", "1,2"], "sigma has 2 numbers; expected one"),
+        (
+            ["a.png", "--sigma", "1,2"],
+            "nlridge: a.png: --sigma has 2 numbers; expected one, or one for each channel, "
+            "and --channel-axis\n",
+        ),
         (
             ["a.png", "--channel-axis", "7"],
             "--channel-axis is 7; expected a number from -3 to 2",
@@ -237,10 +241,13 @@ def test_a_terminal_shows_one_bar_with_the_time_left(tmp_path, number):
             "nlridge: --recursive is given; expected no --recursive for processing in tiles\n",
         ),
         (["a.npy", "b.npy", "--tile", "64"], "input has 2 names; expected one for processing"),
-        (["a.png", "b.png", "--sigma", "-1"], "nlridge: sigma is -1.0; expected a positive"),
-        (["a.png", "b.png", "--strength", "500"], "nlridge: strength is 500.0; expected a number"),
-        (["a.png", "b.png", "--workers", "0"], "nlridge: workers is 0; expected at least 1"),
-        (["missing.zarr", "--sigma", "0"], "nlridge: sigma is 0.0; expected a positive number"),
+        (["a.png", "b.png", "--sigma", "-1"], "nlridge: --sigma is -1.0; expected a positive"),
+        (
+            ["a.png", "b.png", "--strength", "500"],
+            "nlridge: --strength is 500.0; expected a number",
+        ),
+        (["a.png", "b.png", "--workers", "0"], "nlridge: --workers is 0; expected at least 1"),
+        (["missing.zarr", "--sigma", "0"], "nlridge: --sigma is 0.0; expected a positive number"),
     ],
 )
 def test_one_sentence_for_each_mistake(tmp_path, monkeypatch, capsys, words, sentence):
@@ -304,6 +311,21 @@ def test_noise_that_does_not_grow_is_not_poisson(tmp_path, capsys):
     tifffile.imwrite(tmp_path / "a.tif", np.zeros((64, 64), np.uint16))
     assert run(tmp_path / "a.tif", "--noise", "poisson") == 1
     assert "has no noise that grows with the signal" in capsys.readouterr().err
+    assert main(["noise", str(tmp_path / "a.tif"), "--kind", "poisson"]) == 1
+    assert "has no noise that grows with the signal (the kind 'poisson')" in capsys.readouterr().err
+
+
+def test_messages_name_options_and_not_arguments():
+    from nlridge.cli.parser import build_parser
+    from nlridge.cli.printing import _OPTIONS, with_options
+
+    commands = build_parser().commands.choices.values()
+    known = {name for command in commands for name in command._option_string_actions}
+    assert set(_OPTIONS.values()) <= known
+    assert with_options("sigma is 0; expected more noise") == "--sigma is 0; expected more noise"
+    assert with_options("output is a and format is b") == "output is a and --format is b"
+    assert with_options("image has noise; pass stack_axis") == "image has noise; pass --stack-axis"
+    assert with_options("noisy is 1, and so is sigma") == "noisy is 1, and so is sigma"
 
 
 def test_options_are_passed_on(tmp_path):

@@ -349,6 +349,7 @@ def test_an_image_without_noise_is_left_almost_alone():
     assert psnr(denoise(clean), clean) > 55
 
 
+@pytest.mark.filterwarnings("ignore:sigma is .*, which has no effect")
 @pytest.mark.parametrize("method", nlridge.method_names())
 @pytest.mark.parametrize("sigma", [1, 0.1, 0.03, 0.01, 1e-3, 1e-6])
 def test_very_little_noise(method, sigma):

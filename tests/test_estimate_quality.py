@@ -1,11 +1,16 @@
 """The quality of a result, estimated without the truth."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from skimage import data
 
 import nlridge
-from nlridge import PoissonGaussianNoise, estimate_quality
+from nlridge import CorrelatedNoise, PoissonGaussianNoise, estimate_quality
+from nlridge.api.quality import quality_of
+from nlridge.noise.correlated import correlation_between
+from nlridge.noise.drawing import draw
 
 PHOTOGRAPHS = ("camera", "coins", "brick", "gravel", "grass", "page")
 
@@ -64,6 +69,72 @@ def test_colour_maps_masks_and_counts():
     )
 
 
+BLUR = CorrelatedNoise.from_kernel(1, [[1, 2, 1], [2, 4, 2], [1, 2, 1]])
+LINES = CorrelatedNoise.lines(1, length=20, white=0.2)
+MIXED = CorrelatedNoise(
+    1, np.array([[1, 0.5, 0], [0.5, 1, -0.3], [0, -0.3, 1]])[:, :, None, None] * BLUR.correlation
+)
+
+
+@pytest.mark.parametrize("noise", [BLUR, LINES, MIXED], ids=["blur", "lines", "mixed"])
+def test_noise_is_drawn_with_its_correlation(noise):
+    between = correlation_between(noise, 3)
+    drawn = draw(between, (3, 300, 280), seed=0)
+    top, left = (length // 2 for length in between.shape[2:])
+    for dy, dx in ((0, 0), (0, 1), (1, 0), (2, 1), (0, 3)):
+        moved = drawn[:, dy:, dx:]
+        still = drawn[:, : 300 - dy, : 280 - dx]
+        measured = np.einsum("iyx,jyx->ij", moved, still) / still[0].size
+        expected = np.zeros((3, 3))
+        if dy <= top and dx <= left:
+            expected = between[..., top + dy, left + dx]
+        np.testing.assert_allclose(measured, expected, atol=0.04)
+
+
+@pytest.mark.parametrize("sigma", [10, 25])
+@pytest.mark.parametrize("shape", [BLUR, LINES], ids=["blur", "lines"])
+def test_the_estimate_for_correlated_noise_is_near_the_truth(shape, sigma):
+    noise = CorrelatedNoise(sigma, shape.correlation)
+    clean = photograph("coins")[:160, :200]
+    noisy = clean + sigma * draw(correlation_between(noise, 1), (1, 160, 200), seed=7)[0]
+    quality = estimate_quality(noisy, noise=noise, peak=255, data_range=255)
+    truth = psnr(quality.denoised.image, clean)
+    assert truth > quality.noisy_psnr + 4
+    assert quality.standard_error < 1
+    assert quality.psnr == pytest.approx(truth, abs=2 * quality.standard_error)
+
+
+def test_the_estimate_for_noise_that_channels_share():
+    clean = data.astronaut()[:128, 160:288].astype(np.float64)
+    sigmas = np.array([15.0, 10.0, 20.0])
+    noise = CorrelatedNoise(sigmas, MIXED.correlation)
+    noisy = clean + sigmas * np.moveaxis(draw(noise.correlation, (3, 128, 128), seed=3), 0, -1)
+    quality = estimate_quality(noisy, noise=noise, channel_axis=-1, peak=255)
+    truth = psnr(quality.denoised.image, clean)
+    assert quality.standard_error < 1
+    assert quality.psnr == pytest.approx(truth, abs=2 * quality.standard_error)
+
+
+def test_an_estimate_that_means_nothing_says_why():
+    y, x = np.mgrid[:96, :96]
+    smooth = np.rint(120 + 60 * np.sin(x / 20) * np.cos(y / 25)).astype(np.uint8)
+    with pytest.warns(UserWarning, match="rounding error"):
+        details = nlridge.denoise_with_details(smooth, 0.2)
+    quality = quality_of(smooth, replace(details, noise_given=False))
+    assert quality.doubt == "the estimated noise is below the rounding error of the pixels"
+    assert quality_of(smooth, details).doubt == ""
+
+    noisy = photograph("brick")[:96, :96] + np.random.default_rng(0).normal(0, 2, (96, 96))
+    details = nlridge.denoise_with_details(noisy, 2, strength=8)
+    quality = quality_of(noisy, replace(details, noise_given=False), strength=8)
+    assert quality.gain < 0
+    assert quality.doubt == "more was removed than the estimated noise explains"
+    assert quality_of(noisy, details, strength=8).doubt == ""  # what was asked for
+
+    flat = 100 + np.random.default_rng(0).normal(0, 25, (128, 128))
+    assert estimate_quality(flat, 25).doubt == "too little noise is left to estimate it"
+
+
 def test_an_estimate_of_the_noise_makes_the_quality_less_certain():
     clean = photograph("camera")
     noisy = clean + np.random.default_rng(0).normal(0, 20, clean.shape)
@@ -76,6 +147,7 @@ def test_an_estimate_of_the_noise_makes_the_quality_less_certain():
 def test_an_image_without_noise_cannot_gain():
     quality = estimate_quality(np.full((64, 64), 7.0))
     assert (quality.psnr, quality.gain, quality.standard_error) == (np.inf, 0, 0)
+    assert quality.doubt == "there was no noise to remove"
 
 
 def test_estimates_of_flat_images_are_uncertain():
@@ -112,7 +184,9 @@ def test_masked_pixels_do_not_count_however_they_are_masked():
 def test_an_image_that_is_left_as_it_is_gains_nothing():
     """By a range beside which its noise cannot be seen."""
     noisy = np.random.default_rng(0).normal(100, 10, (64, 64))
-    quality = estimate_quality(noisy, 10, data_range=1e6)
+    with pytest.warns(UserWarning, match="sigma is 10, which has no effect"):
+        quality = estimate_quality(noisy, 10, data_range=1e6)
     np.testing.assert_array_equal(quality.denoised.image, noisy)
     assert abs(quality.gain) < 4 * quality.standard_error
     assert abs(quality.gain) < 0.3
+    assert quality.doubt == "nothing was removed"

@@ -16,14 +16,19 @@ from groups import Custom
 
 import nlridge
 from nlridge import progress
+from nlridge.algorithm import pyramid
 from nlridge.algorithm.inputs import PlaneNoise, StepInputs
 from nlridge.algorithm.passes import Pass
 from nlridge.cli import main
 from nlridge.engines import cpu
-from nlridge.large import limits, resume
+from nlridge.large import limits, resume, scales
+from nlridge.large.bands import bands_of
 from nlridge.large.executors import Cluster
-from nlridge.large.frames import Frame, _scan, sample_of
+from nlridge.large.frames import Frame, Source, _scan, sample_of
 from nlridge.large.lazy import LazyImage
+from nlridge.large.scales import BandScales, Part
+from nlridge.planning.levels import counted
+from nlridge.planning.missing import fill
 
 zarr = pytest.importorskip("zarr")
 
@@ -33,6 +38,12 @@ def noisy(height, width, *channels, seed=0):
     y, x = np.mgrid[:height, :width]
     clean = 128 + 60 * np.sin(x / 9) * np.cos(y / 7)
     return (clean + rng.normal(0, 20, (*channels, height, width))).astype(np.float32)
+
+
+def counts(*shape):
+    """An image of few photons."""
+    y, x = np.mgrid[: shape[-2], : shape[-1]]
+    return np.random.default_rng(0).poisson(0.5 + 0.4 * np.sin(x / 9) * np.cos(y / 7), shape)
 
 
 GIVEN = {"sigma": 20, "data_range": 255}
@@ -67,6 +78,8 @@ def test_images_of_any_shape_in_tiles(shape, tmp_path):
         ((50 * noisy(100, 90)).astype(np.uint16), {"method": "fast"}),
         (noisy(100, 90).astype(np.float64), {"sigma": 20, "strength": 1.2}),
         (noisy(100, 90), {"noise": nlridge.PoissonGaussianNoise(3.0, 4.0), "method": "fast"}),
+        (counts(150, 90), {"noise": nlridge.PoissonGaussianNoise(1.0)}),
+        (counts(3, 150, 90), {"noise": nlridge.PoissonGaussianNoise(1.0), "channel_axis": 0}),
     ],
 )
 def test_facts_about_the_whole_image_are_as_in_memory(image, options, tmp_path):
@@ -105,7 +118,7 @@ def test_arithmetic_of_images_that_are_not_in_memory():
 
 def test_the_noise_of_a_sample_is_near_that_of_the_whole():
     image = np.random.default_rng(0).normal(100, 20, (2100, 2100)).astype(np.float32)
-    pixels, missing = sample_of(Frame(image, "YX"))
+    pixels, missing = sample_of(Source(Frame(image, "YX")))
     assert pixels.shape == (1, 2072, 2072)
     assert np.count_nonzero(~missing) == 16 * 512**2
     sigma = nlridge.estimate_sigma(pixels[0], mask=missing[0])
@@ -193,8 +206,16 @@ def test_a_tiff_file_in_colour(tmp_path):
         ({"out": "a.png"}, ValueError, r"out is a.png; expected a name that ends in .zarr, .npy, .tif, .tiff"),
         ({"out": "a.npy", "tile": 3}, ValueError, "tile is 3; expected at least 64"),
         ({"out": "a.npy", "tile": "x"}, TypeError, "tile is 'x'; expected a whole number"),
-        ({"out": "a.npy", "mask": np.zeros((40, 50), bool)}, ValueError, "mask is given; expected None for an image"),
-        ({"out": "a.npy", "sigma": np.ones((40, 50))}, ValueError, r"sigma has shape \(40, 50\); expected a number"),
+        ({"out": "a.npy", "mask": np.zeros((40, 50))}, TypeError, "mask has dtype float64; expected bool"),
+        ({"out": "a.npy", "mask": [[True], [True, False]]}, TypeError, "mask has dtype object; expected bool"),
+        ({"out": "a.npy", "mask": np.zeros((50, 40), bool)}, ValueError, r"mask has shape \(50, 40\); expected \(40, 50\)"),
+        ({"out": "a.npy", "mask": np.ones((40, 50), bool)}, ValueError, "image has no valid pixels; expected at least one"),
+        ({"out": "a.npy", "sigma": np.ones((50, 40))}, ValueError, r"sigma has shape \(50, 40\); expected a number, .* or \(40, 50\)"),
+        ({"out": "a.npy", "sigma": np.ones((40, 50), bool)}, TypeError, "sigma has dtype bool; expected numbers"),
+        ({"out": "a.npy", "sigma": np.full((40, 50), -1.0)}, ValueError, "sigma is negative in 2000 pixels; expected 0 or more"),
+        ({"out": "a.npy", "sigma": np.zeros((40, 50))}, ValueError, r"sigma has shape \(40, 50\) and no positive value"),
+        ({"out": "a.npy", "sigma": np.full((40, 50), np.inf)}, ValueError, "sigma is not finite in 2000 pixels"),
+        ({"out": "a.npy", "sigma": np.ones((40, 50)), "noise": nlridge.GaussianNoise(1)}, ValueError, "sigma is given and"),
         ({"out": "a.npy", "client": "tcp://1"}, ValueError, r"out is a.npy; expected a name that ends in .zarr, which"),
         ({"out": "a.zarr", "client": "tcp://1"}, TypeError, "image is in the memory of this process"),
         ({"client": "tcp://1"}, ValueError, "client is 'tcp://1'; expected None without out"),
@@ -216,13 +237,14 @@ def test_options_of_large_images_are_refused_for_tensors(tmp_path):
 
 
 @pytest.mark.parametrize("sigma", [20, None])
-def test_missing_pixels_are_refused(sigma, tmp_path):
-    image = noisy(40, 50)
-    image[3, 4] = np.nan
-    with pytest.raises(ValueError, match="image has NaN or infinite pixels; expected"):
+def test_infinite_pixels_are_refused(sigma, tmp_path):
+    image = noisy(640, 50)
+    image[600, 4] = np.inf
+    with pytest.raises(
+        ValueError,
+        match=r"image has 1 infinite pixels in rows .* to 639; expected finite values, or NaN",
+    ):
         nlridge.denoise(image, sigma, out=tmp_path / "a.npy")
-    with pytest.raises(ValueError, match="image is a masked array; expected no missing pixels"):
-        nlridge.denoise(np.ma.masked_invalid(image), sigma, out=tmp_path / "a.npy")
     assert not list(tmp_path.iterdir())
 
 
@@ -237,10 +259,10 @@ def test_no_more_than_a_part_is_in_memory(tmp_path):
             return np.ones((rows, columns), np.float32)
 
     tracemalloc.start()
-    means, sample, _ = _scan(Frame(Made(), "YX"), with_means=True)
+    scan = _scan(Source(Frame(Made(), "YX")), (), with_means=True)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert (means[0].size, sample.shape) == (1024 * 128, (1, 2**20))
+    assert (scan.means[0][0].size, scan.sample.shape) == (1024 * 128, (1, 2**20))
     assert peak < 4 * 8192 * 1024 / 2
 
 
@@ -777,6 +799,288 @@ def test_modules_for_large_images_are_imported_only_if_needed():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+# Missing pixels, and maps of the noise.
+
+
+def partly_known(*channels):
+    """An image, a mask with a hole of several bands, and a map of sigma with levels of all kinds."""
+    rng, height, width = np.random.default_rng(1), 171, 75
+    mask = rng.random((height, width)) < 0.05
+    mask[40:150, 20:70] = True
+    sigma = np.full((*channels, height, width), np.linspace(10, 40, width))
+    if channels:
+        sigma *= 1.3 ** np.arange(len(sigma))[:, None, None]
+    sigma[..., rng.random((height, width)) < 0.02] = 500  # unreliable
+    sigma[..., rng.random((height, width)) < 0.02] = 1e30  # unknown
+    sigma[..., 7] = 0
+    return noisy(height, width, *channels), mask, sigma
+
+
+def with_holes(image, mask):
+    """NaN in place of some pixels; a few are missing in the first channel alone."""
+    holes = np.where(mask, np.nan, image)
+    holes[0, 3] = np.nan
+    return holes
+
+
+CASES = {
+    "NaN": lambda image, mask, sigma: (with_holes(image, mask), {"sigma": 20}),
+    "NaN, blind": lambda image, mask, sigma: (with_holes(image, mask), {}),
+    "NaN, photons": lambda image, mask, sigma: (
+        with_holes(image, mask),
+        {"noise": nlridge.PoissonGaussianNoise(3.0, 4.0)},
+    ),
+    "mask": lambda image, mask, sigma: (image, {"sigma": 20, "mask": mask}),
+    "mask, 8 bits": lambda image, mask, sigma: (
+        image.clip(0, 255).astype(np.uint8),
+        {"sigma": 20, "mask": np.broadcast_to(mask, image.shape)},
+    ),
+    "masked array": lambda image, mask, sigma: (
+        np.ma.array(image, mask=np.broadcast_to(mask, image.shape)),
+        {"sigma": 20, "mask": image > 200},
+    ),
+    "map": lambda image, mask, sigma: (image, {"sigma": sigma}),
+    "map, model": lambda image, mask, sigma: (image, {"noise": nlridge.GaussianNoise(sigma)}),
+    "NaN, map": lambda image, mask, sigma: (
+        with_holes(image, mask),
+        {"sigma": np.where(mask, np.nan, sigma), "data_range": 255},
+    ),
+    "NaN, map, mask": lambda image, mask, sigma: (
+        with_holes(image, mask),
+        {"sigma": sigma.reshape(-1, *mask.shape)[0], "mask": mask[::-1]},
+    ),
+}
+
+
+def assert_as_in_memory(image, folder, tiles, **options):
+    """The result is the same to the bit in tiles of any height, and as a Dask array."""
+    da = pytest.importorskip("dask.array")
+    whole = nlridge.denoise(image, **options)
+    for tile in tiles:
+        tiled = nlridge.denoise(image, out=folder / f"{tile}.zarr", tile=tile, **options)
+        assert tiled.dtype == whole.dtype
+        assert np.array_equal(tiled[:], whole, equal_nan=True)
+    later = nlridge.denoise(
+        da.from_array(image, chunks=(-1,) * (image.ndim - 2) + (80, 50)), tile=64, **options
+    )
+    assert np.array_equal(later.compute(), whole, equal_nan=True)
+
+
+@pytest.mark.parametrize("channels", [(), (3,)], ids=["gray", "colour"])
+@pytest.mark.parametrize("name", CASES)
+def test_missing_pixels_and_maps_are_as_in_memory(name, channels, tmp_path):
+    image, options = CASES[name](*partly_known(*channels))
+    options["channel_axis"] = 0 if channels else None
+    assert_as_in_memory(image, tmp_path, [64, 100], method="fast", **options)
+
+
+@pytest.mark.parametrize("method", nlridge.method_names())
+def test_missing_pixels_and_maps_with_every_method(method, tmp_path):
+    """Some methods have rounds, and a coarse scale, for which the map is made coarser as well."""
+    image, options = CASES["NaN, map"](*partly_known())
+    assert_as_in_memory(image, tmp_path, [64], method=method, **options)
+
+
+def test_missing_pixels_and_maps_in_colour_at_two_scales(tmp_path):
+    image, options = CASES["NaN, map"](*partly_known(3))
+    recipe = nlridge.recipe("standard", 40)
+    assert recipe.coarse is not None
+    assert_as_in_memory(image, tmp_path, [128], method=recipe, channel_axis=0, **options)
+
+
+def test_masks_and_maps_that_are_not_in_memory(tmp_path):
+    da = pytest.importorskip("dask.array")
+    image, mask, sigma = partly_known()
+    whole = nlridge.denoise(image, sigma, mask=mask, method="fast")
+    np.save(tmp_path / "mask.npy", mask)
+    np.save(tmp_path / "sigma.npy", sigma)
+    lazy = {
+        "zarr": lambda name, array: zarr.create_array(tmp_path / f"{name}.zarr", data=array),
+        "memory map": lambda name, array: np.load(tmp_path / f"{name}.npy", mmap_mode="r"),
+        "dask": lambda name, array: da.from_array(array, chunks=(70, 40)),
+    }
+    for k, make in enumerate(lazy.values()):
+        given = {"sigma": make("sigma", sigma), "mask": make("mask", mask), "method": "fast"}
+        tiled = nlridge.denoise(image, **given, out=tmp_path / f"{k}.npy", tile=64)
+        assert np.array_equal(tiled, whole)
+        later = nlridge.denoise(da.from_array(image), **given, tile=64)
+        assert np.array_equal(later.compute(), whole)
+
+
+def test_masked_dask_arrays():
+    da = pytest.importorskip("dask.array")
+    image, mask, sigma = partly_known()
+    whole = nlridge.denoise(
+        np.ma.array(image, mask=mask), np.ma.array(sigma, mask=mask), method="fast"
+    )
+    later = nlridge.denoise(
+        da.ma.masked_array(da.from_array(image), mask),
+        da.ma.masked_array(da.from_array(sigma), mask),
+        method="fast",
+        tile=64,
+    )
+    assert np.array_equal(later.compute(), whole)
+
+
+@pytest.mark.parametrize("shape", [(300, 20), (20, 300), (5, 5), (130, 1), (1, 1)])
+def test_missing_pixels_and_maps_of_any_shape(shape, tmp_path):
+    image = noisy(*shape)
+    image[1:3, ::2] = np.nan
+    image[70:] = np.nan
+    sigma = np.random.default_rng(0).uniform(5, 40, shape)
+    assert_as_in_memory(image, tmp_path, [64], sigma=sigma, method="fast")
+    image, sigma = np.stack([image, image]), np.stack([sigma, 2 * sigma])
+    assert_as_in_memory(image, tmp_path, [65], sigma=sigma, channel_axis=0, method="fast")
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_masks_and_maps_of_stacks(shared, tmp_path):
+    """An image of a stack may have no valid pixels at all."""
+    image, mask, sigma = partly_known(3)
+    stack = np.stack([image, with_holes(image, mask), np.full_like(image, np.nan)], axis=1)
+    masks, maps = (
+        (mask, sigma[0])
+        if shared
+        else (np.stack([mask, mask[::-1], mask]), sigma[:, None].repeat(3, axis=1))
+    )
+    options = {"stack_axis": 1, "channel_axis": 0, "method": "fast"}
+    assert_as_in_memory(stack, tmp_path, [100], sigma=maps, mask=masks, **options)
+
+
+@pytest.mark.parametrize("suffix", ["npy", "tif"])
+def test_missing_pixels_on_the_command_line(suffix, tmp_path, capsys):
+    import tifffile
+
+    image, _ = CASES["NaN"](*partly_known())
+    source, target = (str(tmp_path / f"{name}.{suffix}") for name in ("in", "out"))
+    read = np.load if suffix == "npy" else tifffile.imread
+    if suffix == "npy":
+        np.save(source, image)
+    else:
+        tifffile.imwrite(source, image)
+    for sigma in (["--sigma", "20"], []):
+        words = ["denoise", source, "-o", target, "--method", "fast", "--overwrite", *sigma]
+        assert main([*words, "--tile", "64"]) == 0
+        tiled = read(target)
+        assert main(words) == 0
+        assert np.array_equal(tiled, read(target), equal_nan=True)
+    zarr.create_array(tmp_path / "in.zarr", data=image)
+    assert main(["noise", str(tmp_path / "in.zarr"), "--json"]) == 0
+    capsys.readouterr()
+
+
+def test_frames_without_valid_pixels_on_the_command_line(tmp_path, capsys):
+    image = noisy(70, 60)
+    stack = np.stack([np.full_like(image, np.nan), image, np.where(image > 150, np.nan, image)])
+    zarr.create_array(tmp_path / "in.zarr", data=stack)
+    words = ["denoise", str(tmp_path / "in.zarr"), "-o", str(tmp_path / "out.zarr"), "--tile", "64"]
+    assert main([*words, "--stack-axis", "0", "--method", "fast", "--json"]) == 0
+    line = json.loads(capsys.readouterr().out)
+    assert line["notes"] == ["frames without valid pixels were left unchanged (1 of 3)"]
+    assert line["noise"]["sigma"] > 10
+    whole = nlridge.denoise(stack, stack_axis=0, method="fast")
+    result = zarr.open_array(tmp_path / "out.zarr", mode="r")
+    assert np.array_equal(result[:], whole, equal_nan=True)
+
+
+@pytest.mark.parametrize("changed", [None, "image", "mask", "sigma"])
+@pytest.mark.parametrize("stop", [2, 5])
+def test_a_run_starts_again_if_the_mask_or_the_map_has_changed(stop, changed, tmp_path):
+    """In the first step, or in the second, where missing pixels have their values from the pilot."""
+    image, mask, sigma = partly_known()
+    given = {"image": with_holes(image, mask), "mask": mask[::-1].copy(), "sigma": sigma}
+    options = {"data_range": 255, "method": "nl-ridge"}
+    files = {"out": tmp_path / "out.npy", "tile": 64}
+    with pytest.raises(Stopped):
+        nlridge.denoise(**given, **options, **files, progress=stops_at(stop))
+    if changed:
+        given[changed] = given[changed].copy()
+        given[changed][-1, -1] = True if changed == "mask" else 15
+    counts = []
+    result = nlridge.denoise(
+        **given, **options, **files, progress=lambda done, total: counts.append(done)
+    )
+    assert (counts[0] == 1) == (changed is not None)
+    assert np.array_equal(result, nlridge.denoise(**given, **options), equal_nan=True)
+
+
+def test_masks_and_maps_on_a_cluster(client, tmp_path):
+    image, mask, sigma = partly_known()
+    arrays = {"image": image, "mask": mask, "sigma": sigma}
+    stored = {
+        name: zarr.create_array(str(tmp_path / f"{name}.zarr"), data=array)
+        for name, array in arrays.items()
+    }
+    options = {"method": "fast", "data_range": 255}
+    files = {"out": tmp_path / "out.zarr", "tile": 64, "client": client}
+    for name in ("mask", "sigma"):
+        with pytest.raises(TypeError, match=f"{name} is in the memory of this process"):
+            nlridge.denoise(**{**stored, name: arrays[name]}, **options, **files)
+    tiled = nlridge.denoise(**stored, **options, **files)
+    assert np.array_equal(tiled[:], nlridge.denoise(**arrays, **options))
+
+
+class InBands(BandScales):
+    """Images in memory, computed in bands."""
+
+    def __init__(self, band_height):
+        self.band_height = band_height
+
+    def computed(self, shape, function, *inputs):
+        bands = []
+        for rows in bands_of(shape[1], self.band_height):
+            needed = [rows_of(rows) for _, rows_of in inputs]
+            parts = [
+                Part(some, image[:, some.start : some.stop])
+                for (image, _), some in zip(inputs, needed, strict=True)
+            ]
+            bands.append(function(rows, *parts))
+        result = np.concatenate(bands, axis=1)
+        assert result.shape == shape
+        return result
+
+
+@pytest.mark.parametrize("band_height", [5, 64])
+def test_scales_and_holes_in_bands(band_height, monkeypatch):
+    monkeypatch.setattr(scales, "_SMALL", 4)
+    monkeypatch.setattr(scales, "_WIDE", 50)
+    bands, rng = InBands(band_height), np.random.default_rng(0)
+    for shape in ((2, 73, 97), (1, 1, 40), (1, 65, 3)):
+        image = rng.normal(100, 20, shape).astype(np.float32)
+        coarse, noise = pyramid.coarser(image), PlaneNoise(image)
+        assert np.array_equal(bands.coarser(image), coarse)
+        coarse_noise = pyramid.coarser_noise(noise)
+        assert np.array_equal(bands.coarser_noise(noise).variance, coarse_noise.variance)
+        for most in (3.0, coarse_noise.level):
+            expected = pyramid.with_coarse(image, coarse[:, ::-1], 2, most)
+            assert np.array_equal(bands.with_coarse(image, coarse[:, ::-1], 2, most), expected)
+        for share in (0.1, 0.9, 0.999, 1.0):
+            holes = np.where(rng.random(shape) < share, np.float32(np.nan), image)
+            holes[:, 20:70, 10:90] = np.nan
+            assert np.array_equal(bands.filled(holes), np.stack([fill(plane) for plane in holes]))
+
+
+def test_the_levels_of_the_parts_of_a_map_add_up():
+    rng = np.random.default_rng(0)
+    levels = np.concatenate(
+        [np.full(500, 7.3), 10.0 ** rng.uniform(-300, 300, 3000), rng.uniform(1, 9, 3000)]
+    )
+    rng.shuffle(levels)
+    whole, added = counted(levels), None
+    for part in np.split(levels, [0, 1, 50, 3000, 3000]):
+        added = counted(part, added)
+    assert all(np.array_equal(a, b) for a, b in zip(added, whole, strict=True))
+    assert whole.counts.sum() == len(levels)
+    for share in (0.01, 0.25, 0.5, 0.9):
+        assert whole.quantile(share) == pytest.approx(
+            np.quantile(levels, share, method="averaged_inverted_cdf"), rel=1e-3
+        )
+    small = levels[levels < 4.0]
+    few = whole.quantile(0.5, np.nextafter(4.0, 0))
+    assert few == pytest.approx(np.quantile(small, 0.5, method="averaged_inverted_cdf"), rel=1e-3)
+    assert counted(np.full(9, 12.34)).quantile(0.5) == 12.34
+
+
 # Dask.
 
 
@@ -795,18 +1099,23 @@ def test_dask_arrays(method):
     assert np.array_equal(later.compute(), whole)
 
 
-def test_dask_arrays_of_floats_are_computed_later():
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_dask_arrays_of_floats_are_computed_later(value):
     da = pytest.importorskip("dask.array")
     image = noisy(150, 80)
-    image[140, 3] = np.nan
+    image[140, 3] = value
     computed = []
     chunks = da.from_array(image, chunks=(100, 80)).map_blocks(
         lambda x: computed.append(1) or x, dtype=image.dtype, meta=image[:0]
     )
     later = nlridge.denoise(chunks, method="fast", tile=64, **GIVEN)
     assert not computed
-    with pytest.raises(ValueError, match="image has NaN or infinite pixels"):
-        later.compute(scheduler="synchronous")
+    if np.isnan(value):
+        whole = nlridge.denoise(image, method="fast", **GIVEN)
+        assert np.array_equal(later.compute(), whole, equal_nan=True)
+    else:
+        with pytest.raises(ValueError, match="image has 1 infinite pixels in rows 128 to 149"):
+            later.compute(scheduler="synchronous")
 
 
 @pytest.mark.parametrize(
@@ -821,6 +1130,17 @@ def test_dask_arrays_that_are_refused(change, options, message):
     da = pytest.importorskip("dask.array")
     with pytest.raises(ValueError, match=message):
         nlridge.denoise(change(da.from_array(noisy(70, 80))), **GIVEN, **options)
+
+
+@pytest.mark.parametrize("shape", [(150, 90), (2, 150, 90)])
+def test_dask_arrays_of_few_photons(shape):
+    da = pytest.importorskip("dask.array")
+    image = counts(*shape).astype(np.uint8)
+    options = {"noise": nlridge.PoissonGaussianNoise(1.0), "method": "fast"}
+    if len(shape) == 3:
+        options["channel_axis"] = 0
+    later = nlridge.denoise(da.from_array(image, chunks=60), tile=64, **options)
+    assert np.array_equal(later.compute(), nlridge.denoise(image, **options))
 
 
 def test_dask_arrays_of_channels_and_stacks():

@@ -10,6 +10,7 @@ from skimage.restoration import estimate_sigma as wavelet_estimate
 import nlridge
 from nlridge import GaussianNoise, PoissonGaussianNoise, estimate_noise, estimate_sigma
 from nlridge.noise import estimation
+from nlridge.planning.photons import run_settings, typical_photons
 
 PHOTOGRAPHS = ("camera", "brick", "coins", "moon")
 
@@ -212,6 +213,132 @@ def test_blind_denoising_is_nearly_as_good_as_knowing_the_noise(peak):
     # but never as much as the method gains.
     assert error(nlridge.denoise(noisy)) < (fast if peak == 5 else known + 0.15)
     assert error(nlridge.denoise(noisy, sigma=math.sqrt(gain * clean.mean()))) > known + 4
+
+
+def spots(shape=(300, 300)):
+    """Sparse blobs on a dark background, from 0 to 1."""
+    random = np.random.default_rng(3)
+    image = np.zeros(shape)
+    y, x = np.mgrid[: shape[0], : shape[1]]
+    for _ in range(80):
+        row, column = random.uniform(0, shape[0]), random.uniform(0, shape[1])
+        radius = random.uniform(1.5, 8)
+        distance = (y - row) ** 2 + (x - column) ** 2
+        image += random.uniform(0.2, 1) ** 2 * np.exp(-distance / (2 * radius**2))
+    return image / image.max()
+
+
+@pytest.mark.parametrize(
+    ("photons", "gain", "read_noise", "black_level"),
+    [(30, 2.2, 3, 100), (300, 0.5, 1, 400), (3000, 1.0, 5, 100), (100, 20, 10, 0), (50, 5, 0, 0)],
+)
+def test_the_noise_of_a_dark_field_grows_with_the_signal(photons, gain, read_noise, black_level):
+    """As in microscopy and astronomy, where few pixels are bright; noise may be clipped at 0."""
+    light = photons * (0.02 + spots())
+    random = np.random.default_rng(0)
+    pixels = black_level + gain * random.poisson(light) + random.normal(0, read_noise, light.shape)
+    image = np.clip(np.round(pixels), 0, 65535).astype(np.uint16)
+    estimated = estimate_noise(image)
+    assert isinstance(estimated, PoissonGaussianNoise)
+    assert estimate_noise(image, kind="poisson") == estimated
+    clean = black_level + gain * light
+
+    def error(noise):
+        result = nlridge.denoise(image, noise=noise, method="fast")
+        return 10 * np.log10(np.mean((result - clean) ** 2))
+
+    known = error(PoissonGaussianNoise(gain, math.hypot(read_noise, 0.29), black_level))
+    assert error(estimated) < known + 0.3
+    assert error(estimate_noise(image, kind="gaussian")) > known + 1.5
+
+
+def test_a_dark_field_may_have_gaussian_noise_or_none():
+    clean = 250 * spots()
+    for sigma in (3, 20):
+        noise = estimate_noise(with_noise(clean, sigma))
+        assert isinstance(noise, GaussianNoise)
+        assert noise.sigma == pytest.approx(sigma, rel=0.05)
+    assert np.abs(nlridge.denoise(clean) - clean).max() < 1e-3
+
+
+def test_the_median_of_the_variances_of_blocks_is_that_of_pure_noise():
+    """The factor that the estimate rests on, by simulation."""
+    pixels = np.random.default_rng(0).normal(50, 3, (1500, 1500))
+    steps, _ = estimation._block_variances(pixels, np.zeros(pixels.shape, bool))
+    _, variances, counts = steps.T
+    assert np.average(variances, weights=counts) == pytest.approx(9, rel=0.01)
+
+
+def test_slopes_and_curves_do_not_count_as_noise():
+    y, x = np.mgrid[:200, :200] / 10
+    curved = 3 * x * y - 2 * x**2 + 0.5 * y**2 + 0.1 * x**3
+    steps, _ = estimation._block_variances(with_noise(curved, 1.0), np.zeros(curved.shape, bool))
+    assert np.median(steps[:, 1]) == pytest.approx(1, rel=0.05)
+
+
+# Few photons.
+
+
+@pytest.mark.parametrize("photons", [0.02, 0.1, 0.5, 1.0, 3.0])
+def test_the_inverse_has_no_bias_even_for_few_photons(photons):
+    counts = np.arange(60.0)
+    chances = np.exp(counts * math.log(photons) - photons - [math.lgamma(k + 1) for k in counts])
+    noise = PoissonGaussianNoise(1.0)
+    mean = np.sum(chances * noise.stabilise(counts))
+    assert noise.restore(np.array([mean]))[0] == pytest.approx(photons, abs=0.001 + 0.005 * photons)
+
+
+@pytest.mark.parametrize("method", nlridge.method_names())
+def test_few_photons_do_not_spoil_any_method(method):
+    """Denoised in one run, these images are little better than noise with most methods."""
+    clean = photograph("camera")[:192, :192] / 255
+    counts = np.random.default_rng(0).poisson(clean)
+    for noise in (PoissonGaussianNoise(1.0), None):
+        result = nlridge.denoise(counts, noise=noise, method=method)
+        assert -10 * np.log10(np.mean((result - clean) ** 2)) > 21
+
+
+def test_runs_are_for_few_photons_only():
+    assert run_settings(math.inf, (512, 512)) == []
+    assert run_settings(6.0, (512, 512)) == []
+    (halvings, whole), *others = run_settings(0.5, (512, 512))
+    assert (halvings, whole) == (2, 1.0)
+    assert [share for _, share in others] == sorted((share for _, share in others), reverse=True)
+    assert run_settings(0.5, (40, 512))[0] == (0, 1.0)  # too small to be halved
+
+
+def test_photons_are_counted_where_the_light_is():
+    light = 100 * spots()
+    counts = np.random.default_rng(0).poisson(light)
+    expected = np.mean(light**2) / np.mean(light)
+    assert counts.mean() < 0.3 * expected
+    for noise in (PoissonGaussianNoise(3.0, 0.0, 50.0), PoissonGaussianNoise(3.0, 6.0, 50.0)):
+        pixels = with_noise(50 + 3.0 * counts, noise.read_noise)
+        extra = (noise.read_noise / noise.gain) ** 2
+        assert typical_photons(noise, pixels) == pytest.approx(expected + extra, rel=0.02)
+    assert typical_photons(GaussianNoise(1), counts) == math.inf
+    assert typical_photons(PoissonGaussianNoise(1), np.zeros((5, 5))) == math.inf
+
+
+@pytest.mark.parametrize("exponent", [-200, 200])
+def test_few_photons_of_any_unit(exponent):
+    counts = np.random.default_rng(0).poisson(np.tile(np.linspace(0.1, 2, 80), (70, 1))) + 0.0
+    expected = nlridge.denoise(counts, noise=PoissonGaussianNoise(1.0), method="fast")
+    scale = 2.0**exponent
+    result = nlridge.denoise(counts * scale, noise=PoissonGaussianNoise(scale), method="fast")
+    np.testing.assert_array_equal(result / scale, expected)
+
+
+def test_few_photons_with_missing_pixels():
+    clean = np.tile(np.linspace(0.1, 2, 150), (140, 1))
+    counts = np.random.default_rng(0).poisson(clean) + 0.0
+    gone = np.random.default_rng(1).random(counts.shape) < 0.1
+    noise = PoissonGaussianNoise(1.0)
+    result = nlridge.denoise(np.where(gone, np.nan, counts), noise=noise, method="fast")
+    assert np.array_equal(np.isnan(result), gone)
+    whole = nlridge.denoise(counts, noise=noise, method="fast")
+    errors = [np.std((image - clean)[~gone]) for image in (result, whole)]
+    assert errors[0] < 1.2 * errors[1]
 
 
 def test_models_are_printed_in_plain_words():

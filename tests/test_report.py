@@ -101,7 +101,10 @@ def test_constant_and_thin_and_odd_images(tmp_path):
     tifffile.imwrite(tmp_path / "thin.tif", np.zeros((4, 900), np.uint8))
     words = ["denoise", str(tmp_path), "--quiet", "--report", str(tmp_path / "r.html")]
     assert main(words) == 0
-    assert (tmp_path / "r.html").read_text("utf-8").count("<article") == 4
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert page.count("<article") == 4
+    assert page.count("nothing was removed: before and after are the same") == 4
+    assert page.count("estimated gain</dt><dd>none: there was no noise to remove") == 4
 
 
 # In the browser.

@@ -159,6 +159,7 @@ def test_pixels_of_hopeless_sigma_in_an_image_without_contrast(method):
     np.testing.assert_allclose(result, 100, atol=0.2)
 
 
+@pytest.mark.filterwarnings("ignore:sigma is ")
 def test_the_result_for_any_finite_map_is_finite():
     random = np.random.default_rng(0)
     image = 100 + random.normal(0, 10, (3, 24, 24))
@@ -172,6 +173,7 @@ def test_the_result_for_any_finite_map_is_finite():
         assert np.isfinite(denoise(pixels, sigma, method=method, channel_axis=axis)).all()
 
 
+@pytest.mark.filterwarnings("ignore:sigma is ")
 @pytest.mark.parametrize("method", nlridge.method_names())
 def test_the_result_is_finite_where_pixels_are_as_bright_as_their_sigma(method):
     random = np.random.default_rng(0)

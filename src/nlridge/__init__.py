@@ -13,12 +13,16 @@ if TYPE_CHECKING:
     from .api.estimating import estimate_noise, estimate_sigma
     from .api.quality import Quality, estimate_quality
     from .families import Estimator, Family
+    from .noise.correlated import CorrelatedNoise
+    from .noise.curve import CurveNoise
     from .noise.gaussian import GaussianNoise
     from .noise.poisson import PoissonGaussianNoise
 
 # NumPy, Numba and the kernels are imported when a name is first used.
 _HOMES = {
     "CoarseScale": ".algorithm.settings",
+    "CorrelatedNoise": ".noise.correlated",
+    "CurveNoise": ".noise.curve",
     "Denoised": ".api.denoising",
     "Estimator": ".families",
     "Family": ".families",
@@ -41,6 +45,8 @@ _MODULES = ("families", "kernels", "noise", "torch")
 
 __all__ = [
     "CoarseScale",
+    "CorrelatedNoise",
+    "CurveNoise",
     "Denoised",
     "Estimator",
     "Family",

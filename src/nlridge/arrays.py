@@ -72,6 +72,17 @@ def inverse(matrix: Array) -> Array:
     return inverse_factor.mT @ where(failed[..., None, None] == 0, inverse_factor, np.nan)
 
 
+def lower_factor(matrix: Array) -> tuple[Array, Array]:
+    """The Cholesky factor of a symmetric and positive definite matrix, and its inverse."""
+    if not is_tensor(matrix):
+        factor = np.linalg.cholesky(matrix)
+        return factor, np.linalg.inv(factor)
+    linalg = library(matrix).linalg
+    factor, _ = linalg.cholesky_ex(matrix)
+    unit = identity(matrix.shape[-1], matrix)
+    return factor, linalg.solve_triangular(factor, unit, upper=False)
+
+
 def take_along_axis(array: Array, indices: npt.NDArray[np.intp], axis: int) -> Array:
     """`numpy.take_along_axis`, for arrays and tensors."""
     if is_tensor(array):

@@ -25,9 +25,10 @@ from .algorithm.tuning import Tuning
 from .arrays import as_array_like, to_device_of
 from .checks import checked_positive, shown
 from .engines.torch import run_pass
+from .noise import Noise
+from .noise.correlated import CorrelatedNoise
 from .noise.gaussian import GaussianNoise
 from .patches.matching import FAR
-from .planning.channels import Planes
 from .planning.levels import FLOOR, UNKNOWN
 from .planning.options import Options, checked_method
 from .planning.plan import Facts, Plan, plan_for
@@ -52,6 +53,8 @@ class NLRidge(torch.nn.Module):
     strength : float, optional
         1 removes noise of the given sigma. Smaller or larger values treat the noise as weaker or stronger by that
         factor.
+    correlation : array_like, optional
+        The autocorrelation of the noise, as for `nlridge.CorrelatedNoise`. By default, the noise is white.
     max_memory : int, optional
         The approximate number of bytes that a call may use at a time, in addition to a few copies of the images. The
         default is a quarter of the free memory of a CUDA device, and 128 MiB elsewhere. If the device runs out of
@@ -93,12 +96,14 @@ class NLRidge(torch.nn.Module):
         *,
         data_range: float = 1.0,
         strength: float = 1.0,
+        correlation: npt.ArrayLike | None = None,
         max_memory: int | None = None,
     ) -> None:
         super().__init__()
         self.method = checked_method(method)
         self.data_range = checked_positive("data_range", data_range)
         self.tuning = Tuning(strength)
+        self.noise: Noise = _WHITE if correlation is None else CorrelatedNoise(0, correlation)
         self.max_memory = (
             None
             if max_memory is None
@@ -107,9 +112,12 @@ class NLRidge(torch.nn.Module):
 
     def extra_repr(self) -> str:
         method = self.method if isinstance(self.method, str) else type(self.method.family).__name__
-        return (
+        words = (
             f"method={method!r}, data_range={self.data_range:g}, strength={self.tuning.strength:g}"
         )
+        if isinstance(self.noise, CorrelatedNoise):
+            words += f", correlation=an array of shape {self.noise.correlation.shape}"
+        return words
 
     @torch.compiler.disable
     def forward(self, x: Tensor, sigma: float | Tensor) -> Tensor:
@@ -140,16 +148,19 @@ class NLRidge(torch.nn.Module):
         plans = self._plans(*_measured(images, sigmas, typical, scaled), tuple(images.shape))
         engine = partial(run_pass, max_memory=self.max_memory or _share_of_memory(images.device))
         result = images.clone()
-        for (recipe, _), members in _images_by_plan(plans).items():
+        for members in _images_by_plan(plans):
             rows = to_device_of(images, list(members))[:, None]
-            for parts in zip(*members.values(), strict=True):  # the same channels of all members
+            first = plans[members[0]]
+            # The same channels of all members.
+            for parts in zip(*(plans[k].planes for k in members), strict=True):
                 columns = to_device_of(images, parts[0].channels)
                 rotation = as_array_like(np.stack([planes.matrix for planes in parts]), images)
                 noisy = torch.einsum("bpc,bchw->pbhw", rotation, scaled[rows, columns])
                 noise = PlaneNoise(
-                    _variance(sigmas / typical, images.shape, rotation, rows, columns)
+                    _variance(sigmas / typical, images.shape, rotation, rows, columns),
+                    first.correlation(parts[0]),
                 )
-                *_, estimate = denoised(noisy, noise, recipe, engine, self.tuning)
+                *_, estimate = denoised(noisy, noise, first.recipe, engine, self.tuning)
                 back = torch.einsum("bpc,pbhw->bchw", rotation, estimate)
                 result[rows, columns] = back * typical.expand_as(images[..., :1, :1])[rows, columns]
         return result
@@ -161,25 +172,26 @@ class NLRidge(torch.nn.Module):
         ends = [(0.0, self.data_range)]
         options = Options(method=self.method, tuning=self.tuning)
         return [
-            plan_for(shape[1:], Facts(_GAUSSIAN, level, ends, covariance), options, 1 / level)
+            plan_for(shape[1:], Facts(self.noise, level, ends, covariance), options, 1 / level)
             for level, covariance in zip(levels, covariances, strict=True)
         ]
 
 
-_GAUSSIAN = GaussianNoise(0)  # needs no stabilising; the levels are passed beside it
+_WHITE = GaussianNoise(0)  # needs no stabilising; the levels are passed beside it
 
 
-def _images_by_plan(plans: Sequence[Plan]) -> dict[Any, dict[int, tuple[Planes, ...]]]:
-    """The images that can be denoised together: those with the same recipe and the same sets of related channels.
+def _images_by_plan(plans: Sequence[Plan]) -> list[list[int]]:
+    """The images of a batch that can be denoised together, by their indices.
 
-    Maps (recipe, sets of channels) to the planes of each such image, by the image's index in the batch.
+    They have the same recipe, the same sets of related channels, and the same correlation of the noise.
     """
-    batches: dict[Any, dict[int, tuple[Planes, ...]]] = {}
+    batches: dict[Any, list[int]] = {}
     for k, plan in enumerate(plans):
         if plan.planes:
             channel_sets = tuple(tuple(planes.channels) for planes in plan.planes)
-            batches.setdefault((plan.recipe, channel_sets), {})[k] = plan.planes
-    return batches
+            correlations = tuple(np.array(plan.correlation(p)).tobytes() for p in plan.planes)
+            batches.setdefault((plan.recipe, channel_sets, correlations), []).append(k)
+    return list(batches.values())
 
 
 def _check_images(x: Any) -> None:

@@ -8,7 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from . import pyramid
+from .filtering import Filters, clear_frequencies, filters_of
 from .inputs import Image, PartialDenoising, PlaneNoise, StepInputs
 from .passes import Pass, passes_of
 from .settings import Recipe, Rounds
@@ -28,13 +32,15 @@ class RunPass(Protocol):
 
 
 class Pyramid(Protocol):
-    """The interface of the module `pyramid`, which other kinds of images may implement in their own way."""
+    """The filters of the module `pyramid`, which other kinds of images may implement in their own way."""
 
     def coarser(self, image: Image) -> Image: ...
 
     def coarser_noise(self, noise: PlaneNoise) -> PlaneNoise: ...
 
     def with_coarse(self, image: Image, coarse: Image, level: int, most: Any) -> Image: ...
+
+    def filtered(self, image: Image, taps: npt.NDArray[np.float32]) -> Image: ...
 
 
 def denoised(
@@ -49,14 +55,27 @@ def denoised(
 ) -> Iterator[Image]:
     """Yield the pilot and the result of a recipe.
 
+    If a short filter makes the noise white, the filtered image is denoised, and the changes are filtered back.
+
     If the recipe has a coarse scale, an image of half the size is denoised first. It has half the noise, so that its
     broad structures are better preserved, and replaces those of the pilot and of the result.
 
     The parameters are those of `two_steps`; `scales` provides the functions of the module `pyramid`.
     """
+    filters = filters_of(noise.correlation) if recipe.prefilter else None
+    if filters is not None:
+        yield from _denoised_by_filter(
+            noisy, noise, filters, recipe, run, tuning, renewed=renewed, scales=scales
+        )
+        return
+    taps = clear_frequencies(noise.correlation)
+
+    def clear(image: Image) -> Image:
+        return image if taps is None else scales.filtered(image, taps[: len(image)])
+
     scale = recipe.coarse
     if scale is None:
-        yield from two_steps(noisy, noise, recipe, run, tuning, renewed=renewed)
+        yield from two_steps(noisy, noise, recipe, run, tuning, renewed=renewed, clear=clear)
         return
     small, small_noise = scales.coarser(noisy), scales.coarser_noise(noise)
     *_, coarse = denoised(small, small_noise, scale.recipe, run, tuning, scales=scales)
@@ -65,10 +84,42 @@ def denoised(
     def corrected(pilot: Image) -> Image:
         return scales.with_coarse(pilot, coarse, scale.pilot_level, most)
 
-    steps = two_steps(noisy, noise, recipe, run, tuning, renewed=renewed, corrected=corrected)
+    steps = two_steps(
+        noisy, noise, recipe, run, tuning, renewed=renewed, corrected=corrected, clear=clear
+    )
     yield next(steps)
     for result in steps:
         yield scales.with_coarse(result, coarse, scale.result_level, most)
+
+
+def _denoised_by_filter(
+    noisy: Image,
+    noise: PlaneNoise,
+    filters: Filters,
+    recipe: Recipe,
+    run: RunPass,
+    tuning: Tuning,
+    *,
+    renewed: Callable[[Image], Image] | None,
+    scales: Pyramid,
+) -> Iterator[Image]:
+    """`denoised` for noise that a filter makes white."""
+    white = scales.filtered(noisy, filters.whiten)
+
+    def back(image: Image) -> Image:
+        return noisy + scales.filtered(image - white, filters.colour)
+
+    renewed_white = None
+    if renewed is not None:
+
+        def renewed_white(pilot: Image) -> Image:
+            return scales.filtered(renewed(back(pilot)), filters.whiten)
+
+    white_noise = PlaneNoise(noise.variance)
+    for image in denoised(
+        white, white_noise, recipe, run, tuning, renewed=renewed_white, scales=scales
+    ):
+        yield back(image)
 
 
 def two_steps(
@@ -80,6 +131,7 @@ def two_steps(
     *,
     renewed: Callable[[Image], Image] | None = None,
     corrected: Callable[[Image], Image] | None = None,
+    clear: Callable[[Image], Image] = lambda image: image,
 ) -> Iterator[Image]:
     """Denoise with Θ from the noisy image alone, then with the result, the pilot, in place of the true image.
 
@@ -97,11 +149,13 @@ def two_steps(
         neighbours for the first step, take their values from the pilot.
     corrected
         Returns the pilot with its broad structures taken from a coarser image.
+    clear
+        Returns the image in which similar patches are searched for, without the frequencies at which there is noise.
     """
     first, *second = passes_of(recipe)
     weaker = noise.scaled(min(tuning.strength, 1.0) ** 2)
     pilot, _ = run(
-        StepInputs(noisy, guide=noisy, similar=noisy[:1], noise=weaker, tuning=tuning), first
+        StepInputs(noisy, guide=noisy, similar=clear(noisy[:1]), noise=weaker, tuning=tuning), first
     )
     if corrected is not None:
         pilot = corrected(pilot)
@@ -109,14 +163,20 @@ def two_steps(
     if renewed is not None:
         noisy = renewed(pilot)
     noise = noise.scaled(tuning.strength**2)
-    inputs = StepInputs(noisy, guide=pilot, similar=pilot, noise=noise, tuning=tuning)
+    inputs = StepInputs(noisy, guide=pilot, similar=clear(pilot), noise=noise, tuning=tuning)
     if len(second) == 1:
         yield run(inputs, second[0])[0]
     elif second:
-        yield in_rounds(inputs, second, recipe.rounds, run)
+        yield in_rounds(inputs, second, recipe.rounds, run, clear)
 
 
-def in_rounds(inputs: StepInputs, passes: Sequence[Pass], rounds: Rounds, run: RunPass) -> Image:
+def in_rounds(
+    inputs: StepInputs,
+    passes: Sequence[Pass],
+    rounds: Rounds,
+    run: RunPass,
+    clear: Callable[[Image], Image] = lambda image: image,
+) -> Image:
     """The second step in several rounds, each of which removes some of the noise.
 
     A round passes a better guide, and an image with less noise, on to the next. It denoises as the second step does,
@@ -136,7 +196,7 @@ def in_rounds(inputs: StepInputs, passes: Sequence[Pass], rounds: Rounds, run: R
             inputs,
             noisy=partly,
             guide=result,
-            similar=similar,
+            similar=clear(similar),
             partly=PartialDenoising(noisy, keep),
         )
         result, partly = run(inputs, step, groups)

@@ -4,10 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import to_device_of
 from .tuning import DEFAULT, Tuning
 
 Image: TypeAlias = Any
 """A float32 array of (planes, height, width), or what an engine uses in its place, such as a tensor."""
+
+# The least variance of a plane, in units of the variance of the noise.
+_LEAST = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,15 +23,42 @@ class PlaneNoise:
 
     variance: float | Image
     """One number for all pixels, or an image with one plane for all planes or one plane for each."""
+    correlation: npt.NDArray[np.float64] | None = None
+    """The autocovariance of each plane in units of the variance, (planes, 2 a + 1, 2 b + 1); None for white noise."""
+
+    def __post_init__(self) -> None:
+        if self.correlation is not None:
+            object.__setattr__(self, "correlation", _with_some_noise(self.correlation))
 
     def scaled(self, factor: float) -> "PlaneNoise":
         """Noise whose variance is multiplied by a factor."""
-        return PlaneNoise(factor * self.variance)
+        return replace(self, variance=factor * self.variance)
 
     @property
     def level(self) -> float | Image:
         """The standard deviation."""
-        return self.variance**0.5
+        level = self.variance**0.5
+        if self.correlation is None:
+            return level
+        planes = np.sqrt(self.correlation[_middle(self.correlation)]).astype(np.float32)
+        return level * to_device_of(level, planes[:, None, None])
+
+
+def _with_some_noise(correlation: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The autocovariance of planes, with at least `_LEAST` in the middle.
+
+    Noise that channels share cancels in their differences, and noise of high frequencies in the coarser image.
+    """
+    middle = _middle(correlation)
+    if np.any(correlation[middle] < _LEAST):
+        correlation = correlation.copy()
+        correlation[middle] = np.maximum(correlation[middle], _LEAST)
+    return correlation
+
+
+def _middle(correlation: npt.NDArray[np.float64]) -> tuple[slice, int, int]:
+    """The index of the distance 0."""
+    return slice(None), correlation.shape[1] // 2, correlation.shape[2] // 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +110,10 @@ class StepInputs:
             noisy=once(self.noisy),
             guide=once(self.guide),
             similar=once(self.similar),
-            noise=self.noise if isinstance(variance, float) else PlaneNoise(once(variance)),
+            noise=(
+                self.noise
+                if isinstance(variance, float)
+                else replace(self.noise, variance=once(variance))
+            ),
             partly=None if partly is None else replace(partly, original=once(partly.original)),
         )

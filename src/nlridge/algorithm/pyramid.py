@@ -14,7 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import library, to_device_of
+from ..arrays import as_array_like, library, to_device_of
+from .filtering import filtered as filtered
 from .inputs import PlaneNoise
 
 Image = npt.NDArray[np.float32]
@@ -41,11 +42,27 @@ def coarser_shape(shape: tuple[int, int]) -> tuple[int, int]:
 
 def coarser_noise(noise: PlaneNoise) -> PlaneNoise:
     """The noise of the coarser image."""
-    variance = noise.variance
+    variance, correlation = noise.variance, noise.correlation
     if isinstance(variance, float | int):
-        return PlaneNoise(variance / 4)
-    squares = tuple(tap**2 for tap in _FILTER)
-    return PlaneNoise(_halved(_halved(variance, squares).mT, squares).mT / 4)
+        variance = variance / 4
+    else:
+        squares = tuple(tap**2 for tap in _FILTER)
+        variance = _halved(_halved(variance, squares).mT, squares).mT / 4
+    if correlation is not None:
+        correlation = np.array([_coarser_correlation(plane) for plane in correlation])
+    return PlaneNoise(variance, correlation)
+
+
+def _coarser_correlation(correlation: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """r'(d) = Σ a(e) r(2 d - e), with the autocorrelation a of the filter, which is 1 at 0 for both axes."""
+    overlap = np.correlate(_FILTER, _FILTER, "full")
+    for _ in range(2):
+        reach, wide = len(correlation) // 2, len(overlap) // 2
+        half = (reach + wide) // 2
+        distance = 2 * np.arange(-half, half + 1)[:, None] - np.arange(-reach, reach + 1)
+        taps = np.where(abs(distance) <= wide, overlap[np.clip(distance + wide, 0, 2 * wide)], 0.0)
+        correlation = (taps @ correlation).T
+    return correlation
 
 
 def with_coarse(
@@ -56,6 +73,9 @@ def with_coarse(
     Level 1 has half the size of the image, level 2 a quarter, and so on; `coarse` has half the size. Changes are
     clipped to `most`: larger ones are not due to noise but, for example, to a hot pixel, and must not spread.
     """
+    if not isinstance(most, float):  # one for each plane, or an image
+        most = as_array_like(most, image)
+        most = most[:, None] if most.ndim < image.ndim else most  # a batch of images
     change = (coarse - coarser(image)).clip(-most, most)
     sizes = []
     for _ in range(level - 1):

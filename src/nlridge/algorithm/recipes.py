@@ -10,7 +10,9 @@ from ..families.bm3d import haar
 from .settings import CoarseScale, Recipe, Rounds, Step
 
 
-def recipe(name: str, sigma: float, data_range: float = 255.0) -> Recipe:
+def recipe(
+    name: str, sigma: float, data_range: float = 255.0, *, correlation: str = "none"
+) -> Recipe:
     """Return the recipe of a named method for a noise level.
 
     Parameters
@@ -21,6 +23,9 @@ def recipe(name: str, sigma: float, data_range: float = 255.0) -> Recipe:
         Standard deviation of the noise, in the units of the image.
     data_range : float, optional
         The range of the image's values, in the same units.
+    correlation : {"none", "short", "long"}, optional
+        How far the noise is correlated: not at all, over so few pixels that a short filter makes it white, as in
+        photographs, or further, as stripes are.
 
     Returns
     -------
@@ -50,7 +55,15 @@ def recipe(name: str, sigma: float, data_range: float = 255.0) -> Recipe:
     for argument, value in (("sigma", sigma), ("data_range", data_range)):
         if not 0 <= number(argument, value) < 1e301:
             raise ValueError(f"{argument} is {shown(value)}; expected a finite non-negative number")
-    return _RECIPES[name](table_level(sigma, data_range))
+    if correlation not in ("none", "short", "long"):
+        raise ValueError(f"correlation is {shown(correlation)}; expected 'none', 'short' or 'long'")
+    level = table_level(sigma, data_range)
+    white = _RECIPES[name](level)
+    if correlation == "none":
+        return white
+    if correlation == "short" and white.prefilter:
+        return _for_short_correlation(white, _RECIPES[name](level / 2))
+    return _for_long_correlation(white)
 
 
 def table_level(sigma: float, data_range: float) -> float:
@@ -145,12 +158,47 @@ def _two_scales(rows: dict[int, Recipe], level: float) -> Recipe:
     return replace(_row(rows, level), coarse=CoarseScale(_row(rows, level / 2)))
 
 
+def _best(level: float) -> Recipe:
+    return replace(_two_scales(_BEST, level), prefilter=False)
+
+
+def _for_short_correlation(white: Recipe, small: Recipe) -> Recipe:
+    """The recipe for noise that a filter makes white.
+
+    A coarse scale helps at all levels, since such noise has much power at low frequencies.
+    """
+    fine, small = (_with_larger_penalty(replace(r, coarse=None)) for r in (white, small))
+    return replace(fine, coarse=CoarseScale(small))
+
+
+def _for_long_correlation(white: Recipe) -> Recipe:
+    """The recipe for noise that is whitened group by group.
+
+    Patches close to each other tell less than their number suggests. So groups are larger. Windows are smaller: the
+    larger a window, the more of the patches that are chosen have similar noise rather than a similar signal. The coarse
+    scale has nearly as much noise as the image itself.
+    """
+    fine = _with_larger_penalty(replace(white, coarse=None))
+    if fine.second is not None:
+        size = -(-fine.second.group_size * 12 // 7 // 8) * 8
+        window = min(fine.second.window, 33)
+        fine = replace(fine, second=replace(fine.second, group_size=size, window=window))
+    return replace(fine, coarse=CoarseScale(fine, pilot_level=2))
+
+
+def _with_larger_penalty(recipe: Recipe) -> Recipe:
+    """The recipe with a larger penalty of the two-sided family: for correlated noise, what is left of it costs more."""
+    if not isinstance(recipe.family, TwoSided):
+        return recipe
+    return replace(recipe, family=replace(recipe.family, penalty=1.4 * recipe.family.penalty))
+
+
 _RECIPES: dict[str, Callable[[float], Recipe]] = {
     "fast": lambda level: Recipe(Ridge(noisier=0.2, tolerance=2.0), *_row(_FAST, level)),
     "standard": lambda level: (
         _two_scales(_STANDARD, level) if level > 15 else _row(_STANDARD, level)
     ),
-    "best": lambda level: _two_scales(_BEST, level),
+    "best": _best,
     "nl-ridge": lambda level: Recipe(Ridge(), *_row(_TABLE_1, level)),
     "nl-bayes": lambda level: Recipe(Bayes(), *_row(_NL_BAYES, level)),
     "bm3d": lambda level: Recipe(BM3D(group_transform=haar), *_row(_BM3D, level)),

@@ -194,6 +194,9 @@ class Recipe:
         How often the second step is run. The default is once.
     coarse : CoarseScale, optional
         How an image of half the size is denoised to support this one. By default there is none.
+    prefilter : bool, optional
+        Whether correlated noise is made white by a filter on the whole image, if a short filter can do so. This is
+        much faster than to whiten each group, and nearly as good. It is the default.
 
     See Also
     --------
@@ -218,6 +221,7 @@ class Recipe:
     second: Step | None = None
     rounds: Rounds = Rounds()
     coarse: CoarseScale | None = None
+    prefilter: bool = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.family, Family):
@@ -232,6 +236,8 @@ class Recipe:
             raise TypeError(f"rounds is {shown(self.rounds)}; expected Rounds")
         if not (self.coarse is None or isinstance(self.coarse, CoarseScale)):
             raise TypeError(f"coarse is {shown(self.coarse)}; expected a CoarseScale or None")
+        if not isinstance(self.prefilter, bool):
+            raise TypeError(f"prefilter is {shown(self.prefilter)}; expected True or False")
         if self.second is not None and self.family.refine is None:
             raise ValueError(
                 f"second is {self.second}; expected None, since {self.family!r} has one step"

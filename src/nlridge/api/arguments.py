@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ..checks import checked_whole, shown
 from ..planning.layout import Layout, layout_of
-from ..planning.levels import expect_in_bounds
+from ..planning.missing import missing_pixels as missing_in
 from ..progress import Progress
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -77,18 +77,10 @@ def missing_pixels(
     pixels: npt.NDArray[Any], masked: Mask | None, *, may_be_all: bool = False
 ) -> Mask | None:
     """Return the mask of missing pixels (masked or NaN), or None if there are none."""
-    missing = np.zeros(pixels.shape, bool) if masked is None else masked.copy()
-    if pixels.dtype.kind == "f":
-        infinite = int(np.count_nonzero(np.isinf(pixels) & ~missing))
-        if infinite:
-            raise ValueError(
-                f"image has {infinite} infinite pixels; expected finite values, or NaN for missing pixels"
-            )
-        missing |= np.isnan(pixels)
-        expect_in_bounds(pixels, ~missing)
-    if missing.all() and not may_be_all:
+    missing = missing_in(pixels, masked)
+    if missing is not None and missing.all() and not may_be_all:
         raise ValueError("image has no valid pixels; expected at least one")
-    return missing if missing.any() else None
+    return missing
 
 
 def checked_workers(workers: int | None) -> int:

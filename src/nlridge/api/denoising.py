@@ -1,6 +1,9 @@
 """`denoise` and `denoise_with_details`."""
 
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import Any, Protocol, TypeVar, overload
 
@@ -10,12 +13,17 @@ import numpy.typing as npt
 from ..algorithm.settings import Recipe
 from ..algorithm.tuning import Tuning
 from ..arrays import is_dask, is_tensor
-from ..noise import Noise
+from ..checks import LARGEST
+from ..noise import Noise, power_of_two
+from ..planning.doubts import ROUNDING, warn_about
 from ..planning.options import checked_options
 from ..planning.pixels import restored
+from ..planning.plan import SAMPLE
 from ..progress import Progress, progress_reporter
 from .arguments import checked_progress, checked_tile, checked_workers, expect_none
-from .in_memory import denoise_array, frames_of
+from .in_memory import Frame, denoise_array, frames_of
+
+_LITTLE = 0.1  # share of the level of the noise; if less is removed, that is next to nothing
 
 
 class _Tensor(Protocol):
@@ -47,7 +55,7 @@ def denoise(
     image: npt.ArrayLike,
     sigma: npt.ArrayLike | None = None,
     *,
-    noise: Noise | None = None,
+    noise: Noise | str | None = None,
     strength: float = 1.0,
     method: str | Recipe = "standard",
     mask: npt.ArrayLike | None = None,
@@ -62,7 +70,7 @@ def denoise(  # type: ignore[misc]
     image: Any,
     sigma: npt.ArrayLike | None = None,
     *,
-    noise: Noise | None = None,
+    noise: Noise | str | None = None,
     strength: float = 1.0,
     method: str | Recipe = "standard",
     mask: npt.ArrayLike | None = None,
@@ -87,10 +95,12 @@ def denoise(  # type: ignore[misc]
     sigma : float, sequence of float or ndarray, optional
         Standard deviation of Gaussian noise, in the units of the image: a single number, one number per
         channel, or a map of the shape of the image. A map may omit the channel axis or the stack axis
-        if it is the same for all channels or images.
-    noise : GaussianNoise or PoissonGaussianNoise, optional
-        Noise model, as an alternative to `sigma`. If neither is given, the noise is estimated from the
-        image as in `estimate_noise`.
+        if it is the same for all channels or images. A value that cannot be meant, such as 25 for an
+        image whose values range from 0 to 1, gets a warning.
+    noise : GaussianNoise, PoissonGaussianNoise, CorrelatedNoise or str, optional
+        Noise model, as an alternative to `sigma`, or the kind of noise to estimate: "gaussian",
+        "poisson", "correlated" or "auto" (see `estimate_noise`). If neither is given, the noise is
+        estimated as with "auto".
     strength : float, default 1.0
         Factor on the noise level, from 0.01 to 100. Values below 1 keep more detail and more noise;
         values above 1 remove more of both.
@@ -127,7 +137,8 @@ def denoise(  # type: ignore[misc]
         created at `out`. By default 2048; at least 64. Only for Dask arrays and with `out`.
     client : distributed.Client or str, optional
         Dask cluster that does the work, or the address of its scheduler. Only with an `out` that ends in
-        .zarr; `image` must be a Zarr array, and both must be accessible to the workers.
+        .zarr; `image`, `mask` and a map of `sigma` must be Zarr arrays, and all of them, and `out`, must be
+        accessible to the workers.
 
     Returns
     -------
@@ -152,7 +163,8 @@ def denoise(  # type: ignore[misc]
     and is cached on disk; the logger "nlridge" or the progress bar reports it. Afterwards, the time is
     proportional to the number of pixels. Memory use is about five float32 images (seven for colour), and
     three times as much while the noise is estimated or if it varies from pixel to pixel. "standard"
-    takes two more images and "best" five more, to keep groups of patches from one round to the next.
+    takes two more images and "best" five more, to keep groups of patches from one round to the next. An
+    image of fewer than about six photons per pixel takes two to three times as long.
 
     **Channels.** Three correlated channels with the same noise, such as red, green and blue, are
     transformed to one luminance and two chrominance channels. Other correlated channels are transformed
@@ -162,8 +174,8 @@ def denoise(  # type: ignore[misc]
     **Missing pixels.** They are filled in with a mean of their neighbours in the first step, and with the
     pilot in the second.
 
-    **Noise maps.** Patch and group sizes are chosen by the median of the map over the pixels with noise;
-    with several channels, by the root mean square over the channels. No pixel is trusted more than if its
+    **Noise maps.** Patch and group sizes are chosen by the median of the map, to within 0.1 %, over the
+    pixels with noise; with several channels, by the root mean square over the channels. No pixel is trusted more than if its
     sigma were 1 % of the median. A pixel is estimated from its neighbours, like a missing one, if its
     sigma is more than five times that of the pixels around it. The same holds for pixels whose sigma
     means "unknown": more than 10,000 times the median, or more than four times the range of the image
@@ -178,9 +190,9 @@ def denoise(  # type: ignore[misc]
     as wide as the image. An image only a few pixels wide changes little.
 
     **Large images.** With `out`, and for Dask arrays, the result is the same to the bit as in memory if
-    the noise is given; otherwise the noise is estimated from a sample of the image. `mask`, masked
-    arrays, maps of `sigma`, and NaN or infinite pixels are not supported. Dask arrays do not take `out`,
-    `client`, `workers` or `progress`: the scheduler of your choice computes the result.
+    the noise is given; otherwise the noise is estimated from a sample of the image. `mask` and a map of
+    `sigma` may be arrays on disk or Dask arrays as well, and are never in memory as a whole. Dask arrays
+    do not take `out`, `client`, `workers` or `progress`: the scheduler of your choice computes the result.
 
     **Tensors.** A CPU tensor that needs no gradient is treated as an array. Other tensors are denoised
     with PyTorch, and support only Gaussian noise; `mask`, `workers` and `progress` must be left out. See
@@ -204,7 +216,13 @@ def denoise(  # type: ignore[misc]
     >>> bool(np.std(blind - clean) < 4)
     True
     """
-    tuning = Tuning(strength)
+    options_for = partial(
+        checked_options,
+        noise=noise,
+        method=method,
+        data_range=data_range,
+        tuning=Tuning(strength),
+    )
     layout: dict[str, Any] = {
         "mask": mask,
         "stack_axis": stack_axis,
@@ -214,9 +232,8 @@ def denoise(  # type: ignore[misc]
         expect_none("for a tensor", out=out, tile=tile, client=client)
         from .tensors import denoise_tensor, on_host  # imports PyTorch
 
-        options = checked_options(on_host(sigma), noise, method, data_range, tuning)
+        options = options_for(on_host(sigma))
         return denoise_tensor(image, options, workers=workers, progress=progress, **layout)
-    options = checked_options(sigma, noise, method, data_range, tuning)
     if is_dask(image) or out is not None:
         from ..large.entry import denoise_large
 
@@ -226,7 +243,8 @@ def denoise(  # type: ignore[misc]
             expect_none("with client", workers=workers)
         return denoise_large(
             image,
-            options,
+            sigma,
+            options_for,
             out=out,
             tile=checked_tile(tile),
             client=client,
@@ -236,7 +254,7 @@ def denoise(  # type: ignore[misc]
         )
     expect_none("without out", tile=tile, client=client)
     threads, progress = checked_workers(workers), checked_progress(progress)
-    return denoise_array(frames_of(image, options, **layout), threads, progress)
+    return denoise_array(frames_of(image, options_for(sigma), **layout), threads, progress)
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,15 +269,51 @@ class Denoised:
     """What was removed: the noisy image minus the denoised one; 0 at missing pixels."""
     noise: Noise
     """The noise model, as given or as estimated; `print` describes it."""
+    noise_given: bool
+    """Whether the noise was given rather than estimated."""
     recipe: Recipe
     """The settings of the algorithm."""
+    level: float
+    """The root mean square of the standard deviation of the noise, in the units of the image."""
+    removed: float
+    """The root mean square of `residual`, without missing pixels."""
+    unchanged: str
+    """Why next to nothing was removed; empty if something was."""
+
+    def __str__(self) -> str:
+        """Describe the noise, and how much of it was removed."""
+        return in_words(self)
+
+
+def in_words(details: Denoised, name: Callable[[str], str] = str) -> str:
+    """Describe the noise, how much of it was removed, and what to try if that is next to nothing.
+
+    `name` returns what the reader calls an argument of `denoise`.
+    """
+    return f"{noise_in_words(details)}; removed {removed_in_words(details, name)}"
+
+
+def noise_in_words(details: Denoised) -> str:
+    return f"{details.noise} ({'given' if details.noise_given else 'estimated'})"
+
+
+def removed_in_words(details: Denoised, name: Callable[[str], str]) -> str:
+    if not details.unchanged:
+        share = details.removed / details.level
+        return f"{details.removed:.3g} (rms), {share:.0%} of its level"
+    if details.noise_given:
+        advice = f"a larger {name('sigma')} or {name('strength')} removes more"
+    else:
+        advice = f"if there is visible noise, pass {name('sigma')} or {name('noise')}"
+    removed = f"next to nothing ({details.removed:.2g})" if details.removed > 0 else "nothing"
+    return f"{removed}, since {details.unchanged}; {advice}"
 
 
 def denoise_with_details(
     image: npt.ArrayLike,
     sigma: npt.ArrayLike | None = None,
     *,
-    noise: Noise | None = None,
+    noise: Noise | str | None = None,
     strength: float = 1.0,
     method: str | Recipe = "standard",
     mask: npt.ArrayLike | None = None,
@@ -279,7 +333,10 @@ def denoise_with_details(
     -------
     Denoised
         An object with these attributes: `image`, the denoised image; `pilot`, the result of the first
-        step; `residual`, what was removed; `noise`, the noise model; and `recipe`, the settings.
+        step; `residual`, what was removed; `noise`, the noise model; `noise_given`, whether it was given
+        rather than estimated; `recipe`, the settings; `level` and `removed`, the root mean squares of the
+        noise and of the residual; and `unchanged`, why next to nothing was removed, if so. `print`
+        describes it in a sentence.
 
     See Also
     --------
@@ -300,6 +357,8 @@ def denoise_with_details(
     Gaussian noise with a standard deviation of 20
     >>> bool(np.std(details.residual) > 5 * np.std(details.image))
     True
+    >>> print(details)
+    Gaussian noise with a standard deviation of 20 (given); removed 19.7 (rms), 98% of its level
     """
     if is_tensor(image) or is_dask(image):
         kind = "tensor" if is_tensor(image) else "Dask array"
@@ -315,6 +374,7 @@ def denoise_with_details(
         may_be_stack=False,
     )
     frame = frames[0]
+    warn_about(frame.plan.doubt)
     with progress_reporter(progress, frame.blocks(), "block") as tick:
         images = list(frame.run(threads, tick)) or [restored(frame.plan, frame.pixels, ())]
     pilot, result = images[0], images[-1]
@@ -328,7 +388,53 @@ def denoise_with_details(
         )
     largest = np.finfo(residual.dtype).max
     np.clip(residual, -largest, largest, out=residual)
+    level, removed = _level_of(frame, result), _rms(residual, frame.missing)
     result, pilot, residual = (
         frames.layout.like_image(image[None]) for image in (result, pilot, residual)
     )
-    return Denoised(result, pilot, residual, frame.plan.noise, frame.plan.recipe)
+    return Denoised(
+        result,
+        pilot,
+        residual,
+        frame.plan.noise,
+        options.noise is not None,
+        frame.plan.recipe,
+        level,
+        removed,
+        _why_unchanged(frame, level, removed / frame.plan.tuning.strength),
+    )
+
+
+def _level_of(frame: Frame, result: npt.NDArray[Any]) -> float:
+    """The root mean square of the standard deviation of the noise, from some rows of a denoised frame."""
+    rows = slice(None, None, -(-result[0].size // SAMPLE))
+    levels = frame.levels.all
+    own = levels[:, rows] if levels.shape[1] > 1 else levels
+    with np.errstate(over="ignore"):
+        variance = frame.plan.noise.variance(result[:, rows].astype(np.float64), own)
+    return _rms(np.sqrt(variance), None if frame.missing is None else frame.missing[:, rows])
+
+
+def _rms(channels: Iterable[npt.NDArray[Any]], missing: npt.NDArray[np.bool_] | None) -> float:
+    """The root mean square of the channels of an image, without missing pixels; channel by channel to save memory."""
+    total, count = 0.0, 0
+    for k, channel in enumerate(channels):
+        values = (channel if missing is None else channel[~missing[k]]).astype(np.float64)
+        values = np.clip(values, -LARGEST, LARGEST)
+        unit = power_of_two(float(np.abs(values).max(initial=0)))  # squares would overflow
+        total = math.hypot(total, unit * float(np.linalg.norm(values / unit)))
+        count += values.size
+    return total / math.sqrt(count)
+
+
+def _why_unchanged(frame: Frame, level: float, removed: float) -> str:
+    """Why next to nothing was removed from a frame; empty if something was."""
+    if level == 0:
+        return "the image seems to have no noise"
+    if not frame.plan.planes:
+        return "such noise is invisible beside the range of the image"
+    if frame.pixels.dtype.kind in "ui" and level < ROUNDING:
+        return "such noise is below the rounding error of the pixels"
+    if removed < _LITTLE * level:
+        return "hardly any patches of the image are similar"
+    return ""

@@ -8,18 +8,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..algorithm.framework import denoised
-from ..algorithm.passes import all_passes
+from ..algorithm.framework import RunPass, denoised
 from ..engines import cpu
 from ..engines.grid import lines
-from ..noise.estimation import noise_of
 from ..noise.gaussian import GaussianNoise
-from ..planning.channels import Image, Planes, select_channels
+from ..noise.poisson import PoissonGaussianNoise
+from ..planning.blind import estimated_noise
+from ..planning.channels import Image, select_channels
+from ..planning.doubts import warn_about
 from ..planning.layout import Layout
 from ..planning.levels import Levels, levels_of, usable_levels
+from ..planning.missing import fill, union
 from ..planning.options import Options
-from ..planning.pixels import restored, stabilised
-from ..planning.plan import SAMPLE, Facts, Plan, covariance_of, float_type, plan_for
+from ..planning.photons import denoised_in_runs, typical_photons
+from ..planning.pixels import counts_of, renewed, restored, stabilised, with_estimate
+from ..planning.plan import SAMPLE, Facts, Plan, covariance_of, filled_sample, float_type, plan_for
 from ..planning.ranges import known_ends, typical_ends
 from ..progress import Progress, progress_reporter
 from .arguments import checked_image, frame_of, missing_pixels
@@ -83,14 +86,23 @@ def denoise_array(frames: Frames, workers: int, progress: Progress) -> npt.NDArr
     """Denoise all frames; returns an array of the shape of the image."""
     if frames.layout.stack is None:
         frame = frames[0]
-        with progress_reporter(progress, frame.blocks(), "block") as tick:
-            return frames.layout.like_image(frame.result(workers, tick)[None])
+        warn_about(frame.plan.doubt)
+        return frames.layout.like_image(denoise_frame(frame, workers, progress)[None])
     results = np.empty(frames.pixels.shape, float_type(frames.pixels.dtype))
     with progress_reporter(progress, len(frames), "image") as tick:
         for k, result in enumerate(results):
-            result[...] = frames[k].result(workers, lambda: None)
+            frame = frames[k]
+            if k == 0:  # the same noise for all
+                warn_about(frame.plan.doubt)
+            result[...] = frame.result(workers, lambda: None)
             tick()
     return frames.layout.like_image(results)
+
+
+def denoise_frame(frame: "Frame", workers: int, progress: Progress) -> npt.NDArray[Any]:
+    """Denoise a frame; returns an array of shape (channels, height, width)."""
+    with progress_reporter(progress, frame.blocks(), "block") as tick:
+        return frame.result(workers, tick)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,29 +117,55 @@ class Frame:
 
     def blocks(self) -> int:
         """Return the number of times that `run` calls `tick`."""
-        passes = all_passes(self.plan.recipe, self.plan.shape[1:])
+        passes = self.plan.passes()
         return len(self.plan.planes) * sum(len(line) for one in passes for line in lines(*one))
 
     def run(self, workers: int, tick: Callable[[], None]) -> Iterator[npt.NDArray[Any]]:
         """Yield the pilot and the result in the units of the image; nothing if there is no noise to remove."""
+        filled = union(self.missing, self.levels.unreliable, self.pixels.shape)
+        engine = partial(cpu.run_pass, workers=workers, tick=tick)
+        steps_of_planes = (self._in_runs if self.plan.runs else self._in_one_run)(engine, filled)
+        for images in zip(*steps_of_planes, strict=True):
+            yield restored(self.plan, self.pixels, images, self.missing)
+
+    def _in_one_run(self, engine: RunPass, filled: Mask | None) -> list[Iterator[Image]]:
+        """Return the pilot and the result for each set of planes."""
         plan, pixels = self.plan, self.pixels
-        filled = _any_of(self.missing, self.levels.unreliable, pixels.shape)
         channels = sorted(channel for planes in plan.planes for channel in planes.channels)
         noisy = stabilised(plan, channels, pixels, self.missing, filled)
-        engine = partial(cpu.run_pass, workers=workers, tick=tick)
+        if filled is not None:
+            for channel in channels:
+                noisy[channel] = fill(noisy[channel])
         steps_of_planes = []
         for planes in plan.planes:
-            renewed = None
+            renew = None
             if filled is not None:
                 channels_of_planes = select_channels(noisy, planes.channels)
-                renewed = partial(_renewed, planes, channels_of_planes, filled[planes.channels])
+                renew = partial(renewed, planes, channels_of_planes, filled[planes.channels])
             noise = plan.plane_noise(planes, self.levels.all)
             image = planes.of(noisy)
             steps_of_planes.append(
-                denoised(image, noise, plan.recipe, engine, plan.tuning, renewed=renewed)
+                denoised(image, noise, plan.recipe, engine, plan.tuning, renewed=renew)
             )
-        for images in zip(*steps_of_planes, strict=True):
-            yield restored(plan, pixels, images, self.missing)
+        return steps_of_planes
+
+    def _in_runs(self, engine: RunPass, filled: Mask | None) -> list[Iterator[Image]]:
+        """Return the same for an image of few photons."""
+        plan = self.plan
+        steps_of_planes = []
+        for planes in plan.planes:
+            counts = counts_of(plan, planes.channels, self.pixels, filled)
+            renew = None
+            if filled is not None:
+                counts = np.stack([fill(channel) for channel in counts])
+                renew = partial(with_estimate, counts, filled[planes.channels])
+            noise = plan.plane_noise(planes, self.levels.all)
+            steps_of_planes.append(
+                denoised_in_runs(
+                    counts, planes, noise, plan.runs, engine, plan.tuning, renewed=renew
+                )
+            )
+        return steps_of_planes
 
     def result(self, workers: int, tick: Callable[[], None]) -> npt.NDArray[np.floating[Any]]:
         """Run the algorithm; returns the last image, or the pixels unchanged if there is no noise to remove."""
@@ -149,45 +187,34 @@ def frame_for(
         empty = np.asarray(missing.all(axis=(1, 2)))
     noise = options.noise
     if noise is None or levels is None:
-        noise = GaussianNoise(0) if empty.all() else noise_of(pixels, missing, options.kind)
+        noise = GaussianNoise(0) if empty.all() else estimated_noise(pixels, missing, options.kind)
         levels = np.asarray(noise.level, np.float64).reshape(-1, 1, 1)
     usable = usable_levels(levels, missing, pixels)
-    unknown = _any_of(missing, usable.unknown, pixels.shape)
+    unknown = union(missing, usable.unknown, pixels.shape)
     ends = known_ends(pixels.dtype, noise.black_level, options.data_range)
     if ends is None:
-        ends = [typical_ends(channel) for channel in _channels(pixels, unknown)]
-    covariance = covariance_of(noise, usable.typical, _sample(pixels, unknown))
-    facts = Facts(noise, usable.typical, ends, covariance, empty)
+        masks = [None] * len(pixels) if unknown is None else unknown
+        ends = [typical_ends(*channel) for channel in zip(pixels, masks, strict=True)]
+    # The plan for a single channel depends on it only if photons are counted.
+    needed = len(pixels) > 1 or isinstance(noise, PoissonGaussianNoise)
+    sample = _sample(pixels, unknown) if needed else pixels[:, :1, 0]
+    facts = Facts(
+        noise,
+        usable.typical,
+        ends,
+        covariance_of(noise, usable.typical, sample),
+        empty,
+        typical_photons(noise, sample),
+        pixels.dtype,
+        1.0 if unknown is None else 1 - float(unknown.mean()),
+    )
     return Frame(pixels, missing, usable, plan_for(pixels.shape, facts, options))
-
-
-def _any_of(one: Mask | None, other: Mask | None, shape: tuple[int, ...]) -> Mask | None:
-    """Return the union of two masks, which broadcast against `shape`; None if both are None."""
-    masks = [mask for mask in (one, other) if mask is not None]
-    if not masks:
-        return None
-    return np.broadcast_to(np.logical_or.reduce(np.broadcast_arrays(*masks)), shape)
-
-
-def _renewed(planes: Planes, noisy: Image, filled: Mask, pilot: Image) -> Image:
-    """Return the noisy planes, with the values of the pilot where pixels were filled in."""
-    return planes.product(np.where(filled, planes.back(pilot), noisy))
-
-
-def _channels(pixels: Pixels, missing: Mask | None) -> Iterator[Pixels]:
-    """Yield each channel, with missing pixels replaced by the mean of the others."""
-    for k, channel in enumerate(pixels):
-        if missing is None or not missing[k].any():
-            yield channel
-        else:
-            valid = channel[~missing[k]]
-            mean = valid.mean(dtype=np.float64) if valid.size else 0.0
-            yield np.where(missing[k], channel.dtype.type(mean), channel)
 
 
 def _sample(pixels: Pixels, missing: Mask | None) -> Pixels:
     """Return a regular sample of the pixels as (channels, count)."""
-    if len(pixels) == 1:
-        return pixels[:, :1, 0]
     step = -(-pixels[0].size // SAMPLE)
-    return np.stack([channel.reshape(-1)[::step] for channel in _channels(pixels, missing)])
+    sample = np.stack([channel.reshape(-1)[::step] for channel in pixels])
+    if missing is None:
+        return sample
+    return filled_sample(sample, np.stack([mask.reshape(-1)[::step] for mask in missing]))

@@ -1,24 +1,31 @@
 """Estimated PSNR of a denoised image: Stein's unbiased risk estimate (SURE) for the whole algorithm."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..algorithm.settings import Recipe
+from ..algorithm.tuning import Tuning
 from ..checks import checked_positive, checked_whole
-from ..noise import Noise
+from ..noise import Array, Noise
+from ..noise.correlated import correlation_between
+from ..noise.drawing import draw
+from ..planning.doubts import ROUNDING
 from ..planning.levels import levels_of, usable_levels
+from ..planning.options import checked_options
 from ..progress import Progress
-from .arguments import checked_image, missing_pixels
-from .denoising import Denoised, denoise, denoise_with_details
+from .arguments import checked_image, checked_workers, missing_pixels
+from .denoising import Denoised, denoise_with_details
+from .in_memory import denoise_frame, frame_for
 
 # Size of the perturbation, in units of the noise. A smaller one is dominated by changes of the matching.
 _STEP = 0.05
 # Relative error of a variance that was estimated from the image (see `estimate_sigma`).
 _VARIANCE_ERROR = 0.03
+_LARGEST_ERROR = 5.0  # dB; an estimate with a larger standard error means nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +38,8 @@ class Quality:
     """Estimated PSNR of the denoised image in dB."""
     standard_error: float
     """Standard error of `psnr`, in dB."""
+    doubt: str
+    """Why the estimate means nothing, in a few words; empty if it can be relied on."""
     denoised: Denoised
     """The denoised image and its details, as returned by `denoise_with_details`."""
 
@@ -44,7 +53,7 @@ def estimate_quality(
     image: npt.ArrayLike,
     sigma: npt.ArrayLike | None = None,
     *,
-    noise: Noise | None = None,
+    noise: Noise | str | None = None,
     strength: float = 1.0,
     method: str | Recipe = "standard",
     mask: npt.ArrayLike | None = None,
@@ -71,18 +80,22 @@ def estimate_quality(
     Returns
     -------
     Quality
-        An object with the PSNR of the noisy and of the denoised image, the gain, the standard error, and
-        the denoised image itself.
+        An object with the PSNR of the noisy and of the denoised image, the gain, the standard error, a
+        doubt if the estimate means nothing, and the denoised image itself.
 
     Notes
     -----
     The mean squared error is estimated by Monte-Carlo SURE [1]_, as the mean over all pixels of
     (f(y) - y)² - V + 2 V ∂f/∂y. Here y is the noisy image, f the denoiser and V the variance of the
-    noise; the derivative follows from the change of f under a small random perturbation of y.
+    noise; the derivative follows from the change of f under a small random perturbation of y, which has
+    the correlation of the noise.
 
     The estimate relies on the noise model. If the noise was estimated, the standard error includes an
     uncertainty of 3 % in its variance. The standard error is large where hardly any noise is left, as in
-    small or flat images, because SURE does not know the actual noise power of this one image.
+    small or flat images, because SURE does not know the actual noise power of this one image. `doubt`
+    says why an estimate means nothing: nothing was removed, the standard error is above 5 dB, or the
+    estimate of the noise does not fit the image, because it is below the rounding error of integers, or
+    because the result would be worse than the noisy image.
 
     References
     ----------
@@ -118,25 +131,23 @@ def estimate_quality(
         method=method,
         **options,
     )
-    noise_given = sigma is not None or noise is not None
-    return quality_of(image, details, noise_given=noise_given, peak=peak, probes=probes, **options)
+    return quality_of(image, details, peak=peak, probes=probes, **options)
 
 
 def quality_of(
     image: npt.ArrayLike,
     details: Denoised,
     *,
-    noise_given: bool,
     peak: float | None = None,
     probes: int = 1,
     mask: npt.ArrayLike | None = None,
     channel_axis: int | None = None,
-    **options: Any,
+    strength: float = 1.0,
+    data_range: float | None = None,
+    workers: int | None = None,
+    progress: Progress = False,
 ) -> Quality:
-    """Estimate the quality of an image that has already been denoised with the same options.
-
-    `noise_given` tells whether its noise was given rather than estimated.
-    """
+    """Estimate the quality of an image that has already been denoised with the same options."""
     frames, masked, layout = checked_image(
         image, mask, channel_axis=channel_axis, may_be_stack=False
     )
@@ -151,25 +162,21 @@ def quality_of(
     with np.errstate(over="ignore"):
         variance = np.where(valid, details.noise.variance(result, levels[0]), 0.0)
     if not variance.any():
-        return Quality(math.inf, math.inf, 0.0, details)
+        return Quality(math.inf, math.inf, 0.0, "there was no noise to remove", details)
     # The variance is squared below.
     if not 1e-140 < variance.max() < 1e140:
         raise ValueError(
             f"noise has a variance of up to {variance.max():.4g}; expected 1e-140 to 1e140"
         )
+    options = checked_options(None, details.noise, details.recipe, data_range, Tuning(strength))
     spread = np.sqrt(variance)
+    correlation = correlation_between(details.noise, len(result))
     divergence = np.zeros(result.shape)
     for probe in range(probes):
-        step = _STEP * spread * np.random.default_rng(probe).choice([-1.0, 1.0], size=result.shape)
-        perturbed = denoise(
-            layout.like_image((frames[0] + step)[None]),
-            noise=details.noise,
-            method=details.recipe,
-            mask=None if missing is None else layout.like_image(missing[None]),
-            channel_axis=channel_axis,
-            **options,
-        )
-        change = np.clip(np.where(valid, layout.frames(perturbed)[0], 0.0) - result, -1e140, 1e140)
+        step = _STEP * spread * _probe(correlation, result.shape, probe)
+        frame = frame_for(frames[0] + step, missing, levels[0], options)
+        perturbed = denoise_frame(frame, checked_workers(workers), progress)
+        change = np.clip(np.where(valid, perturbed, 0.0) - result, -1e140, 1e140)
         divergence += np.where(valid, step * change, 0.0) / (_STEP**2 * probes)
 
     count = int(np.count_nonzero(valid))
@@ -178,24 +185,62 @@ def quality_of(
     risk = float(np.sum(residual**2 - variance + 2 * divergence)) / count
     noise_power = float(np.sum(variance)) / count
     error = math.hypot(
-        math.sqrt(2 * float(np.sum(variance**2))) / count,
-        2 * _error_of_sum(divergence) / count,
-        0.0 if noise_given else _VARIANCE_ERROR * noise_power,
+        _error_of_power(variance, correlation) / count,
+        2 * _error_of_sum(divergence, getattr(details.noise, "lengths", (1, 1))) / count,
+        0.0 if details.noise_given else _VARIANCE_ERROR * noise_power,
     )
     risk = max(risk, error / 2)
     top = _peak(frames.dtype, result[valid]) if peak is None else peak
-    return Quality(
+    quality = Quality(
         noisy_psnr=20 * math.log10(top) - 10 * math.log10(noise_power),
         psnr=20 * math.log10(top) - 10 * math.log10(risk),
         standard_error=10 / math.log(10) * error / risk,
+        doubt="",
         denoised=details,
     )
+    whole = frames.dtype.kind in "ui"
+    return replace(quality, doubt=_doubt(quality, residual, math.sqrt(noise_power), whole))
 
 
-def _error_of_sum(values: npt.NDArray[np.float64]) -> float:
-    """Estimate the standard error of the sum over an image from the sums over blocks of 16 x 16 pixels."""
-    height, width = values.shape[1:]
-    rows, columns = max(height // 16, 1), max(width // 16, 1)
+def _doubt(quality: Quality, residual: Array, level: float, whole: bool) -> str:
+    """Why the estimate of an image, which may consist of whole numbers, means nothing; empty if it means something."""
+    if not residual.any():
+        return "nothing was removed"
+    if quality.standard_error > _LARGEST_ERROR:
+        return "too little noise is left to estimate it"
+    if quality.denoised.noise_given:
+        return ""
+    if whole and level < ROUNDING:
+        return "the estimated noise is below the rounding error of the pixels"
+    if quality.gain < -2 * quality.standard_error:
+        return "more was removed than the estimated noise explains"
+    return ""
+
+
+def _probe(correlation: Array | None, shape: tuple[int, int, int], seed: int) -> Array:
+    """A random image with the correlation of the noise, of mean 0 and variance 1."""
+    if correlation is None:
+        return np.random.default_rng(seed).choice([-1.0, 1.0], size=shape)
+    return draw(correlation, shape, seed)
+
+
+def _error_of_power(variance: Array, correlation: Array | None) -> float:
+    """The standard deviation of the sum of the squares of the noise: the root of 2 tr(Σ²) for a covariance Σ."""
+    if correlation is None:
+        return math.sqrt(2 * float(np.sum(variance**2)))
+    products = np.einsum("iyx,jyx->ij", variance, variance)
+    return math.sqrt(2 * float(np.sum(products * np.sum(correlation**2, axis=(2, 3)))))
+
+
+def _error_of_sum(values: Array, lengths: tuple[int, int]) -> float:
+    """Estimate the standard error of the sum over an image from the sums over blocks.
+
+    They have 16 x 16 pixels, or twice the lengths over which the noise is correlated, up to half of the image.
+    """
+    rows, columns = (
+        max(side // max(16, min(2 * length, side // 2)), 1)
+        for side, length in zip(values.shape[1:], lengths, strict=True)
+    )
     parts = [
         np.array_split(part, columns, axis=-1) for part in np.array_split(values, rows, axis=-2)
     ]

@@ -1,5 +1,6 @@
 """`denoise` for PyTorch tensors: with the compiled engine if possible, otherwise with `NLRidge`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,12 +8,14 @@ import torch
 from torch import Tensor
 
 from ..checks import shown
-from ..noise.estimation import noise_of
+from ..noise.correlated import CorrelatedNoise
 from ..noise.gaussian import GaussianNoise
+from ..planning.blind import estimated_noise
+from ..planning.doubts import doubt_about, warn_about
 from ..planning.layout import layout_of
 from ..planning.levels import levels_of
 from ..planning.options import Options
-from ..planning.ranges import typical_ends
+from ..planning.ranges import known_ends, typical_ends
 from ..progress import Progress
 from ..torch import NLRidge
 from .arguments import checked_progress, checked_workers, expect_none, frame_of
@@ -55,8 +58,9 @@ def _denoise_frames(
     levels = None if options.noise is None else levels_of(options.noise, layout)
     clean = []
     for k, frame in enumerate(layout.frames(image)):
-        noise = noise_of(on_host(frame), None) if options.noise is None else options.noise
-        if not isinstance(noise, GaussianNoise):
+        noise = options.noise or estimated_noise(on_host(frame), None, options.kind)
+        base = noise.noise if isinstance(noise, CorrelatedNoise) else noise
+        if not isinstance(base, GaussianNoise):
             raise ValueError(
                 f"noise is {shown(noise)}; expected Gaussian noise {where}: "
                 "pass sigma, or the image as an array"
@@ -66,17 +70,29 @@ def _denoise_frames(
         if not np.any(level):
             clean.append(floats)
             continue
-        data_range = options.data_range or _range(on_host(frame))
-        module = NLRidge(options.method, data_range=data_range)
+        ends = known_ends(_dtype_of(image), 0.0, options.data_range) or [
+            typical_ends(channel) for channel in on_host(frame)
+        ]
+        if k == 0:  # the same noise for all
+            typical = np.broadcast_to(np.median(level, axis=(1, 2)), len(frame))
+            pixels = frame[0].numel()
+            warn_about(doubt_about(options.noise, typical, ends, _dtype_of(image), pixels))
+        data_range = options.data_range or _range(ends)
+        correlation = getattr(noise, "correlation", None)
+        module = NLRidge(options.method, data_range=data_range, correlation=correlation)
         module.tuning = options.tuning
         clean.append(module(floats[None], torch.tensor(level))[0])
     result: Tensor = layout.like_image(torch.stack(clean))
     return result
 
 
-def _range(pixels: Any) -> float:
+def _dtype_of(image: Tensor) -> np.dtype[Any]:
+    """Return the type of the image as NumPy calls it."""
+    return np.asarray(on_host(image.flatten()[:0])).dtype
+
+
+def _range(ends: Sequence[tuple[float, float]]) -> float:
     """Return the root mean square of the ranges of all channels."""
-    ends = np.array([typical_ends(channel) for channel in pixels])
     return max(1e-200, float(np.sqrt(np.mean(np.diff(ends) ** 2))))
 
 

@@ -16,6 +16,7 @@ from ..api.denoising import Denoised, denoise_with_details
 from ..api.estimating import estimate_noise
 from ..files import Layer, Picture, format_of, read, suffixes, write
 from ..files.atomic import expect_new
+from .printing import recorded_warnings
 
 MARK = "_denoised"
 """What the names of results end in, unless an output is given."""
@@ -41,6 +42,8 @@ class DenoisedFile:
     after: Picture
     frames: list[Denoised | None]
     """The details of each frame, or None for a frame without valid pixels; only the first details have images."""
+    warnings: list[str]
+    """What was doubtful about the options."""
     notes: list[str]
     """What could not be preserved."""
     seconds: float
@@ -230,7 +233,6 @@ def clean_file(
     *,
     overwrite: bool,
     axes: str | None,
-    noise: str,
     progress: Callable[[float], None],
     **options: Any,
 ) -> DenoisedFile:
@@ -238,14 +240,15 @@ def clean_file(
     expect_new("output", target, overwrite=overwrite, alternatives=INSTEAD_OF_EXISTING)
     start = time.perf_counter()
     before = read(source, axes)
-    after, frames = clean_picture(before, noise, progress, **options)
+    with recorded_warnings() as warnings:
+        after, frames = clean_picture(before, progress, **options)
     target.parent.mkdir(parents=True, exist_ok=True)
     notes = [*after.notes, *write(target, after)]
-    return DenoisedFile(before, after, frames, notes, time.perf_counter() - start)
+    return DenoisedFile(before, after, frames, warnings, notes, time.perf_counter() - start)
 
 
 def clean_picture(
-    picture: Picture, noise: str, progress: Callable[[float], None], **options: Any
+    picture: Picture, progress: Callable[[float], None], **options: Any
 ) -> tuple[Picture, list[Denoised | None]]:
     """Denoise all frames of a picture; returns the new picture and the details of each frame.
 
@@ -267,13 +270,8 @@ def clean_picture(
             all_details.append(None)
             continue
         frame = with_exact_floats(layer.pixels[index])
-        model = None
-        if noise != "auto" and options.get("sigma") is None:
-            model = estimate_noise(frame, channel_axis=layer.channel_axis, kind=noise)
-            if not np.any(np.asarray(model.level) > 0):
-                model = None  # no noise: `denoise` takes no such model, but estimates the same
         details = denoise_with_details(
-            frame, noise=model, channel_axis=layer.channel_axis, progress=frame_progress, **options
+            frame, channel_axis=layer.channel_axis, progress=frame_progress, **options
         )
         results[id(layer)][index] = to_dtype(details.image, layer.pixels.dtype)
         if any(all_details):  # only the images of the first frame are used later
@@ -283,9 +281,13 @@ def clean_picture(
     layers = [Layer(results[id(layer)], layer.axes) for layer in picture.layers]
     notes = [*picture.notes]
     if any(missing):
-        kept = f"{sum(missing)} of {len(frames)}"
-        notes.append(f"frames without valid pixels were left unchanged ({kept})")
+        notes.append(unchanged_frames(sum(missing), len(frames)))
     return replace(picture, layers=layers, notes=notes), all_details
+
+
+def unchanged_frames(count: int, total: int) -> str:
+    """Return a note on frames without valid pixels."""
+    return f"frames without valid pixels were left unchanged ({count} of {total})"
 
 
 def _is_missing(frame: npt.NDArray[Any]) -> bool:
@@ -299,7 +301,7 @@ def with_exact_floats(pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return pixels.astype(np.float64) if wide else pixels
 
 
-def noise_in(picture: Picture) -> Iterator[tuple[Any, int, int]]:
+def noise_in(picture: Picture, kind: str) -> Iterator[tuple[Any, int, int]]:
     """Estimate the noise in the middle frame of each layer.
 
     Yields the noise, the number of the frame (from 1), and the number of frames.
@@ -308,5 +310,5 @@ def noise_in(picture: Picture) -> Iterator[tuple[Any, int, int]]:
         frames = list(layer.frames())
         middle = len(frames) // 2
         frame = with_exact_floats(layer.pixels[frames[middle]])
-        model = estimate_noise(frame, channel_axis=layer.channel_axis)
+        model = estimate_noise(frame, channel_axis=layer.channel_axis, kind=kind)
         yield model, middle + 1, len(frames)

@@ -18,6 +18,7 @@ from tqdm import tqdm
 from ..algorithm.recipes import method_names
 from ..algorithm.tuning import Tuning
 from ..api.arguments import checked_workers
+from ..api.denoising import Denoised, in_words
 from ..api.denoising import denoise as denoise_image
 from ..checks import checked_positive
 from ..files import Picture, read
@@ -25,6 +26,7 @@ from ..files.atomic import expect_new
 from ..files.orientation import upright
 from ..kernels.compile import announcing
 from ..noise import Noise
+from ..noise.correlated import CorrelatedNoise
 from ..planning.options import checked_options
 from .batch import (
     DenoisedFile,
@@ -38,7 +40,7 @@ from .batch import (
     targets,
 )
 from .metrics import difference
-from .printing import printable, report_error, report_note
+from .printing import option_of, printable, report_error, report_note, with_options
 from .tiled import DiskPlanes, clean_tiled, is_tiled, noise_in_sample, target_of
 
 _FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError)  # reported in one sentence
@@ -63,7 +65,7 @@ def run(options: Namespace) -> int:
 def denoise(options: Namespace) -> int:
     """Denoise files; a file that fails does not stop the others."""
     # Wrong options are reported once, before any file is read.
-    checked_options(options.sigma, None, options.method, None, Tuning(options.strength))
+    checked_options(options.sigma, options.noise, options.method, None, Tuning(options.strength))
     checked_workers(options.workers)
     if is_tiled(options.input, options.tile, options.scheduler):
         return _denoise_tiled(options)
@@ -94,6 +96,7 @@ def denoise(options: Namespace) -> int:
                             strength=options.strength,
                             workers=options.workers,
                         )
+                        _print_warnings(options, source.path, result.warnings)
                         status, sentence = "done", f"{source.path} -> {target}: {_summary(result)}"
                         line |= {**_details(result), "method": options.method}
                         report.add(source.path, target, result, failures)
@@ -138,7 +141,7 @@ def _denoise_tiled(options: Namespace) -> int:
         return 0
     start = time.perf_counter()
     try:
-        noise, notes = clean_tiled(
+        noise, warnings, notes = clean_tiled(
             source,
             target,
             overwrite=options.overwrite,
@@ -158,11 +161,18 @@ def _denoise_tiled(options: Namespace) -> int:
         report_error(sentence)
         return 1
     seconds = time.perf_counter() - start
-    details = {"noise": _as_json(noise), "seconds": round(seconds, 3), "notes": notes}
+    origin = "estimated" if options.sigma is None else "given"
+    _print_warnings(options, source, warnings)
+    details = {
+        "noise": _as_json(noise),
+        "noise_given": options.sigma is not None,
+        "seconds": round(seconds, 3),
+        "notes": [*warnings, *notes],
+    }
     _print_line(
         options,
         {"status": "done", **line, **details, "method": options.method},
-        f"{source} -> {target}: {noise}, {seconds:.2f} s{_joined(notes)}",
+        f"{source} -> {target}: {noise} ({origin}), {seconds:.2f} s{_joined(notes)}",
     )
     return 0
 
@@ -208,7 +218,7 @@ def noise(options: Namespace) -> int:
     failed = False
     for source in sources(options.input, options.recursive):
         try:
-            models, notes = _noise_in(source.path, axes)
+            models, notes = _noise_in(source.path, axes, options.kind)
             for note in notes:
                 report_note(f"{source.path}: {note}")
             for model, frame, frames in models:
@@ -229,13 +239,15 @@ def noise(options: Namespace) -> int:
     return 1 if failed else 0
 
 
-def _noise_in(path: Path, axes: str | None) -> tuple[Iterable[tuple[Noise, int, int]], list[str]]:
+def _noise_in(
+    path: Path, axes: str | None, kind: str
+) -> tuple[Iterable[tuple[Noise, int, int]], list[str]]:
     """Return the noise in a file (see `noise_in`), and notes."""
     if is_zarr_name(path):
-        model, frame, frames, notes = noise_in_sample(path, axes)
+        model, frame, frames, notes = noise_in_sample(path, axes, kind)
         return [(model, frame, frames)], notes
     picture = read(path, axes)
-    return noise_in(picture), notes_on_axes(axes, (layer.axes for layer in picture.layers))
+    return noise_in(picture, kind), notes_on_axes(axes, (layer.axes for layer in picture.layers))
 
 
 def compare(options: Namespace) -> int:
@@ -347,9 +359,15 @@ def _print_line(options: Namespace, line: dict[str, Any], sentence: str) -> None
         sys.stdout.flush()
 
 
+def _print_warnings(options: Namespace, path: Path, sentences: Iterable[str]) -> None:
+    if not options.quiet:
+        for sentence in sentences:
+            report_note(f"{path}: {sentence}")
+
+
 def _summary(result: DenoisedFile) -> str:
     k, details = result.first
-    noise = str(details.noise)
+    noise = in_words(details, option_of)
     if len(result.frames) > 1:
         which = f"frame {k + 1}" if k else "the first"
         noise = f"{len(result.frames)} frames, {which} with {noise}"
@@ -361,16 +379,35 @@ def _joined(notes: Iterable[str]) -> str:
 
 
 def _details(result: DenoisedFile) -> dict[str, Any]:
-    noises = [frame and _as_json(frame.noise) for frame in result.frames]
+    frames = [frame and _frame_details(frame) for frame in result.frames]
+    facts = {
+        name: [frame and frame[name] for frame in frames]
+        for name in _frame_details(result.first[1])
+    }
     return {
-        "noise": noises[0] if len(noises) == 1 else noises,
+        **{name: values[0] if len(values) == 1 else values for name, values in facts.items()},
         "seconds": round(result.seconds, 3),
-        "notes": result.notes,
+        "notes": [*result.warnings, *result.notes],
+    }
+
+
+def _frame_details(frame: Denoised) -> dict[str, Any]:
+    """Return what JSON says of a frame."""
+    return {
+        "noise": _as_json(frame.noise),
+        "noise_given": frame.noise_given,
+        "removed": frame.removed,
+        "unchanged": frame.unchanged,
     }
 
 
 def _as_json(noise: Noise) -> dict[str, Any]:
-    fields: dict[str, Any] = asdict(noise)  # type: ignore[call-overload]
+    """Return the fields of a noise model, but the lengths of a correlation rather than all of its numbers."""
+    fields: dict[str, Any]
+    if isinstance(noise, CorrelatedNoise):
+        fields = {"noise": _as_json(noise.noise), "lengths": noise.lengths}
+    else:
+        fields = asdict(noise)  # type: ignore[call-overload]
     return {"kind": type(noise).__name__, **fields, "words": str(noise)}
 
 
@@ -382,7 +419,7 @@ def _sentence(path: Path, error: BaseException) -> str:
         return f"{error.filename or path}: {error.strerror}"
     if isinstance(error, MemoryError):
         return f"{path}: the image does not fit into memory"
-    words = " ".join(str(error).split())
+    words = with_options(" ".join(str(error).split()))
     return words if " ".join(str(path).split()) in words else f"{path}: {words}"
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from ..api.denoising import denoise, denoise_with_details
+from ..api.denoising import denoise, denoise_with_details, in_words
 from ..checks import not_installed
 from ..files import Layer, Picture, format_of, read, write
 from ..files.atomic import expect_new
 from ..files.orientation import upright
-from .printing import printable
+from .printing import option_of, printable, recorded_warnings, report_note
 
 Pixels = npt.NDArray[Any]
 
@@ -44,17 +44,21 @@ def demonstrate(path: str | None, sigma: float | None, method: str, output: str 
     channel_axis = -1 if noisy.ndim == 3 else None
 
     # Compile before measuring.
-    denoise(noisy[:32, :32], sigma or 1.0, method=method, channel_axis=channel_axis)
+    with recorded_warnings():  # of a level that fits the rest of the image
+        denoise(noisy[:32, :32], sigma or 1.0, method=method, channel_axis=channel_axis)
     start = time.perf_counter()
-    details = denoise_with_details(
-        noisy, sigma, method=method, channel_axis=channel_axis, progress=sys.stderr.isatty()
-    )
+    with recorded_warnings() as warnings:
+        details = denoise_with_details(
+            noisy, sigma, method=method, channel_axis=channel_axis, progress=sys.stderr.isatty()
+        )
     seconds = time.perf_counter() - start
+    for warning in warnings:
+        report_note(warning)
     clean = details.image
 
     labels = ["noisy", f"denoised in {seconds:.2f} s"]
     report = [f"denoised {printable(name)}, {noisy.shape[1]} x {noisy.shape[0]} pixels"]
-    report.append(f"{details.noise} ({'estimated' if sigma is None else 'given'})")
+    report.append(in_words(details, option_of))
     report.append(f'method "{method}": {seconds:.2f} s')
     if truth is not None:
         before, after = _psnr(noisy, truth), _psnr(clean, truth)

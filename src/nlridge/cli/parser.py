@@ -8,9 +8,15 @@ from importlib import import_module, metadata
 from typing import Any, NoReturn
 
 from .. import __version__
-from .printing import escape_unencodable, printable, report_error
+from .printing import escape_unencodable, printable, report_error, with_options
 
 _METHODS = ("fast", "standard", "best", "nl-ridge", "nl-bayes", "bm3d")
+
+_KINDS = ("auto", "gaussian", "poisson", "correlated")
+_KINDS_IN_WORDS = (
+    "kind of noise to estimate: constant (gaussian), growing with the signal (poisson), correlated "
+    "from pixel to pixel (correlated), or whichever fits the image (auto, the default)"
+)
 
 _EXAMPLES = """examples:
   nlridge denoise photo.jpg                 write photo_denoised.jpg
@@ -96,7 +102,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except BrokenPipeError:
         raise
     except (ValueError, TypeError, OSError, ImportError) as error:
-        report_error(str(error))
+        report_error(with_options(str(error)))
         return 1
     except MemoryError:
         report_error("the image does not fit into memory")
@@ -207,10 +213,8 @@ def _add_denoise(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     model.add_argument(
         "--noise",
-        choices=("auto", "gaussian", "poisson"),
-        default="auto",
-        help="kind of noise to estimate: constant (gaussian), growing with the signal (poisson), or "
-        "whichever fits the image (auto, the default)",
+        choices=_KINDS,
+        help=_KINDS_IN_WORDS,
     )
     _add_method(noise)
     noise.add_argument(
@@ -252,6 +256,7 @@ def _add_noise(commands: "argparse._SubParsersAction[_Parser]") -> None:
     parser = _add(commands, "noise", "estimate the noise in image files")
     _add_inputs(parser)
     _add_axes(parser)
+    parser.add_argument("--kind", choices=_KINDS, default="auto", help=_KINDS_IN_WORDS)
     parser.add_argument("--json", action="store_true", help="print one line of JSON for each file")
 
 

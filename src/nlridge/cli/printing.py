@@ -1,6 +1,53 @@
 """Printing of messages that are safe to show in a terminal, whatever the names of files contain."""
 
+import re
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# What the command line calls the arguments of Python. The output has a name without --output as well.
+_OPTIONS = {
+    **{name: f"--{name.replace('_', '-')}" for name in (
+        "channel_axis", "format", "kind", "method", "noise", "peak", "report", "sigma",
+        "stack_axis", "strength", "tile", "workers",
+    )},
+    "client": "--scheduler",
+}  # fmt: skip
+# An argument is the subject of a sentence, such as "sigma is 0; expected ...", or has an underscore.
+_ARGUMENT = re.compile(
+    rf"(?:^|(?<= and ))(?:{'|'.join(_OPTIONS)})(?= (?:is|has) )|\b(?:channel|stack)_axis\b"
+)
+
+
+def option_of(argument: str) -> str:
+    """What the command line calls an argument of Python."""
+    return _OPTIONS[argument]
+
+
+def with_options(message: str) -> str:
+    """Name the options of the command line in a message that names arguments of Python."""
+    return _ARGUMENT.sub(lambda match: _OPTIONS[match[0]], message)
+
+
+@contextmanager
+def recorded_warnings() -> Iterator[list[str]]:
+    """Provide a list which, in the end, holds each different warning about the noise once."""
+    from ..planning.doubts import NoiseWarning  # imports NumPy and Numba, which help does without
+
+    sentences: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", NoiseWarning)
+        yield sentences
+    for warning in caught:
+        if issubclass(warning.category, NoiseWarning):
+            sentence = with_options(str(warning.message))
+            if sentence not in sentences:
+                sentences.append(sentence)
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
 
 
 def printable(text: str) -> str:
@@ -17,7 +64,10 @@ def report_error(sentence: str) -> None:
 
 def report_note(sentence: str) -> None:
     """Print a note in one line, apart from the results."""
-    print(f"nlridge: note: {printable(sentence)}", file=sys.stderr, flush=True)
+    from tqdm import tqdm
+
+    tqdm.write(f"nlridge: note: {printable(sentence)}", file=sys.stderr)  # above a progress bar
+    sys.stderr.flush()
 
 
 def escape_unencodable() -> None:

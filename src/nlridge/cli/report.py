@@ -23,22 +23,22 @@ import numpy.typing as npt
 from PIL import Image
 
 from .. import __version__
-from ..api.denoising import Denoised
+from ..api.denoising import Denoised, noise_in_words, removed_in_words
 from ..api.quality import Quality, quality_of
 from ..files import Layer, Picture
 from ..files.atomic import replacing
 from ..files.orientation import upright
 from .batch import DenoisedFile, with_exact_floats
-from .printing import printable
+from .printing import option_of, printable
 
 Pixels = npt.NDArray[Any]
 
 _SIDE = 1024  # largest side of the part of an image that is shown; less for colour or several views
 _LEAST_SIDE = 256
 _FRAMES, _CHANNELS = 8, 6  # at most, to choose from
-_LARGEST_ERROR = 5.0  # dB; an estimate with a larger standard error is not shown
 # Step between shades in the image of the removed noise: half of its standard deviation.
 _COARSE = 16
+_NOTHING = "nothing was removed: before and after are the same"
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,12 @@ def entry(source: Path, target: Path, result: DenoisedFile, options: Namespace) 
     """Return what the page shows of a file: a few frames and channels, and only the middle of large images."""
     layer = result.before.layers[0]
     frames = list(layer.frames())
-    noise_given = options.sigma is not None
     first, details = result.first
     if first >= len(frames):
         raise ValueError("its first image has no valid pixels; expected at least one to show")
     quality = quality_of(
         with_exact_floats(layer.pixels[frames[first]]),
         details,
-        noise_given=noise_given,
         channel_axis=layer.channel_axis,
         strength=options.strength,
         workers=options.workers,
@@ -97,9 +95,10 @@ def entry(source: Path, target: Path, result: DenoisedFile, options: Namespace) 
         part = f"; the central {shown_width} × {shown_height} are shown"
     several = f" for {len(result.frames)} frames" if len(result.frames) > 1 else ""
     facts = {
-        "noise": f"{details.noise} ({'given' if noise_given else 'estimated'})",
+        "noise": noise_in_words(details),
+        "removed": removed_in_words(details, option_of),
         "method": f"{options.method}, strength {options.strength:g}",
-        "estimated gain": _gain(quality, noise_given),
+        "estimated gain": _gain(quality),
         "time": f"{result.seconds:.2f} s{several}",
         "image": f"{width} × {height} pixels, {layer.pixels.dtype}{part}",
         "output": printable(str(target)),
@@ -108,9 +107,10 @@ def entry(source: Path, target: Path, result: DenoisedFile, options: Namespace) 
     if several:
         where = f" in frame {first + 1}" if first else " in the first frame"
         facts["noise"] += where
+        facts["removed"] += where
         facts["estimated gain"] += where
-    if result.notes:
-        facts["notes"] = "; ".join(result.notes)
+    if result.warnings or result.notes:
+        facts["notes"] = "; ".join([*result.warnings, *result.notes])
     views = [_views(crops, noises, k, layer.pixels.dtype) for k, _ in channels]
     return Entry(
         name=printable(source.name),
@@ -185,6 +185,7 @@ def _figure(entry: Entry) -> str:
     size = f'width="{entry.width}" height="{entry.height}"'
     before, after, removed = entry.views[0].images
     which, scale = map(html.escape, entry.views[0].captions)
+    unchanged = all(view.captions[1] == _NOTHING for view in entry.views)
     return f"""
 <article class="figure">
   <h2>{name}</h2>
@@ -202,7 +203,7 @@ def _figure(entry: Entry) -> str:
     <figure>
       <div class="stage" tabindex="0" role="group" aria-label="{name}, removed noise; plus and minus keys zoom, arrow keys move">
         <img class="layer" src="{removed}" {size} alt="noise removed from {name}" draggable="false">
-        <span class="tag left">removed</span>
+        <span class="tag left">{"nothing removed" if unchanged else "removed"}</span>
       </div>
       <figcaption>{scale}</figcaption>
     </figure>
@@ -244,12 +245,10 @@ def _noise_of(frame: Denoised | None) -> str:
     return "no valid pixels" if frame is None else str(frame.noise)
 
 
-def _gain(quality: Quality, noise_given: bool) -> str:
-    if quality.standard_error > _LARGEST_ERROR:
-        return "unknown: too little noise is left to estimate it"
-    if quality.gain == 0:
-        return "none: there was no noise to remove"
-    condition = "" if noise_given else ", if the noise estimate is right"
+def _gain(quality: Quality) -> str:
+    if quality.doubt:
+        return f"{'unknown' if quality.denoised.residual.any() else 'none'}: {quality.doubt}"
+    condition = "" if quality.denoised.noise_given else ", if the noise estimate is right"
     return f"{quality.gain:+.1f} ± {quality.standard_error:.1f} dB{condition}"
 
 
@@ -260,7 +259,7 @@ def _command(source: Path, target: Path, options: Namespace) -> str:
         words += ["--sigma", ",".join(map(repr, sigma))]
     for name in ("noise", "method", "strength", "format", "channel_axis", "stack_axis"):
         value = getattr(options, name)
-        default = {"noise": "auto", "method": "standard", "strength": 1.0}.get(name)
+        default = {"method": "standard", "strength": 1.0}.get(name)
         if value != default:
             words += [f"--{name.replace('_', '-')}", str(value)]
     words += [f"--output={target}"] if str(target).startswith("-") else ["-o", str(target)]
@@ -336,10 +335,13 @@ def _views(
         ]
     low, high = _black_and_white(dtype, [after for _, after, _ in crops])
     removed_values = _finite_values([removed for _, _, removed in crops])
+    removed_any = bool(removed_values.any())
     level = float(np.std(removed_values)) or 1.0
     # The noise hides the coarser shades, which halve the size of the page.
     coarse = 2 ** int(np.clip(math.log2(level * 255 / (high - low)) - 1, 0, 4))
-    scale = f"removed noise: black is {-4 * level:.3g}, white is {4 * level:.3g}"
+    scale = _NOTHING
+    if removed_any:
+        scale = f"removed noise: black is {-4 * level:.3g}, white is {4 * level:.3g}"
     return [
         View(
             images=(

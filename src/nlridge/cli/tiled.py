@@ -13,15 +13,17 @@ from ..files.formats.npy import named_axes
 from ..files.formats.tiff import axes_of_plain
 from ..large.disk import NewArray, OpenedArray, open_array
 from ..large.entry import checked_out, executor_for
-from ..large.frames import expect_finite, frames_of, levels_for, sample_of
+from ..large.frames import Source, frames_of, sample_of, sources_of
 from ..large.limits import expect_plausible
 from ..large.run import run
 from ..noise import Noise
-from ..noise.estimation import noise_of
+from ..planning.blind import estimated_noise
 from ..planning.layout import Layout, layout_of
+from ..planning.levels import levels_of
 from ..planning.options import checked_options
 from ..progress import Progress
-from .batch import INSTEAD_OF_EXISTING, MARK, is_zarr_name, notes_on_axes
+from .batch import INSTEAD_OF_EXISTING, MARK, is_zarr_name, notes_on_axes, unchanged_frames
+from .printing import recorded_warnings
 
 
 def is_tiled(inputs: list[str], tile: int | None, scheduler: str | None) -> bool:
@@ -36,7 +38,7 @@ def clean_tiled(
     *,
     overwrite: bool,
     axes: str | None,
-    noise: str,
+    noise: str | None,
     sigma: Any,
     method: str,
     strength: float,
@@ -44,8 +46,11 @@ def clean_tiled(
     tile: int | None,
     scheduler: str | None,
     progress: Progress,
-) -> tuple[Noise, list[str]]:
-    """Denoise a file into a new one of the same data type; returns the noise of the first frame, and notes."""
+) -> tuple[Noise, list[str], list[str]]:
+    """Denoise a file into a new one of the same data type.
+
+    Returns the noise of its first frame with valid pixels, warnings and notes.
+    """
     ends = {source.resolve(), target.resolve()}
     if len(ends) == 1 or any(end in other.parents for end in ends for other in ends):
         raise ValueError(
@@ -57,18 +62,24 @@ def clean_tiled(
     opened, letters, notes = _open(source, axes)
     array = opened.array
     layout = _layout(array, letters)
-    options = checked_options(sigma, None, method, None, Tuning(strength), noise)
+    options = checked_options(sigma, noise, method, None, Tuning(strength))
     if options.noise is not None:
-        levels_for(options.noise, layout)
+        levels_of(options.noise, layout)
     spec = NewArray(layout.shape, np.dtype(array.dtype), letters, checked_tile(tile), opened)
     if opened.group is not None and path.suffix.lower() != ".zarr":
         raise ValueError(f"output is {target}; expected a name that ends in .zarr, like the input")
-    with executor_for(scheduler, checked_workers(workers), array) as executor:
-        model = run(array, layout, options, path, spec, executor, progress, to_dtype)
-    return model, notes
+    sources = sources_of(frames_of(array, letters))
+    with (
+        executor_for(scheduler, checked_workers(workers), [("image", array)]) as executor,
+        recorded_warnings() as warnings,
+    ):
+        model, empty = run(sources, layout, options, path, spec, executor, progress, to_dtype)
+    if empty:
+        notes.append(unchanged_frames(empty, len(sources)))
+    return model, warnings, notes
 
 
-def noise_in_sample(source: Path, axes: str | None) -> tuple[Noise, int, int, list[str]]:
+def noise_in_sample(source: Path, axes: str | None, kind: str) -> tuple[Noise, int, int, list[str]]:
     """Estimate the noise of the middle frame from a sample of its pixels.
 
     Returns the noise, the number of the frame (from 1), the number of frames, and notes.
@@ -77,8 +88,8 @@ def noise_in_sample(source: Path, axes: str | None) -> tuple[Noise, int, int, li
     _layout(opened.array, letters)
     frames = frames_of(opened.array, letters)
     middle = len(frames) // 2
-    pixels, missing = sample_of(frames[middle])
-    return noise_of(expect_finite(pixels), missing), middle + 1, len(frames), notes
+    pixels, missing = sample_of(Source(frames[middle]))
+    return estimated_noise(pixels, missing, kind), middle + 1, len(frames), notes
 
 
 class DiskPlanes:

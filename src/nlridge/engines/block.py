@@ -15,11 +15,21 @@ from ..algorithm.inputs import StepInputs
 from ..algorithm.passes import Pass, PlaneSet
 from ..families import Estimate, GroupNoise
 from ..families.family import evaluate
+from ..families.whitening import (
+    Whitening,
+    WhiteningTables,
+    colour_group,
+    evaluate_whitened,
+    factorise,
+    tables_of,
+    whiten_group,
+    whitening_of,
+)
 from ..kernels.compile import compiled, kernel, part
 from ..kernels.linalg import ones, padded
 from ..kernels.simd import LANES, fma, load, splat, store
 from ..kernels.simd import total as add_up
-from ..kernels.variances import patch_variance
+from ..kernels.variances import patch_scales, patch_variance
 from ..patches.groups import aggregate, aggregate_all, aggregate_weights, gather, gather_all
 from ..patches.matching import BRIGHT, FAR, distances, nearest
 from .grid import Block, Image, Window, group_sizes
@@ -89,10 +99,7 @@ _INDEX = types.intp
 _INDICES = types.Array(types.intp, 1, "C")
 ESTIMATE = types.void(_FLOATS, _FLOATS, _FLOATS, _FLOATS, _INDEX, _INDEX, _FLOATS, _FLOATS)
 """The signature of a family's kernel: Y, X, denoised, weights, n, m, variance, parameters."""
-_DENOISE_GROUPS = types.void(
-    types.FunctionType(ESTIMATE),
-    _FLOATS,
-    _INDICES,
+_GROUPS = (
     types.NamedTuple(
         [_FLOATS, _FLOATS, types.boolean, _FLOATS, _INDEX, _FLOATS, types.float32], GroupImages
     ),
@@ -100,6 +107,10 @@ _DENOISE_GROUPS = types.void(
     types.NamedTuple([_INDICES, _INDEX, _INDICES], GroupPlaces),
     types.NamedUniTuple(_INDEX, 5, GroupShape),
 )
+_ESTIMATOR = (types.FunctionType(ESTIMATE), _FLOATS, _INDICES)
+_DENOISE_GROUPS = types.void(*_ESTIMATOR, *_GROUPS)
+_TABLES = types.NamedTuple([_FLOATS, _FLOATS, _FLOATS, _INDEX, types.float32], WhiteningTables)
+_DENOISE_CORRELATED_GROUPS = types.void(*_ESTIMATOR, _TABLES, *_GROUPS)
 
 
 class GroupDenoiser(NamedTuple):
@@ -233,77 +244,147 @@ def _match(
 
 
 def denoiser_of(
-    planes: PlaneSet, step: Pass, grid: Sequence[Block], shape: tuple[int, int]
+    planes: PlaneSet,
+    step: Pass,
+    correlation: npt.NDArray[np.float64] | None,
+    grid: Sequence[Block],
+    shape: tuple[int, int],
 ) -> GroupDenoiser:
     """The denoiser of a set of planes: the family's kernel with its parameters, or the formula."""
-    estimator, group_size = step.estimator, planes.group_size
+    estimator, group_size, settings = step.estimator, planes.group_size, step.settings
+    whitening = None
+    if correlation is not None:
+        whitening = whitening_of(correlation[planes.planes], settings.patch_size, settings.window)
     if estimator.kernel is None:
-        return GroupDenoiser(planes, partial(_denoise_groups_by_formula, estimator.formula))
-    n = planes.number * step.settings.patch_size**2
-    sizes_of_blocks = (group_sizes(block, shape, step.settings, group_size) for block in grid)
+        by_formula = partial(_denoise_groups_by_formula, estimator.formula, whitening)
+        return GroupDenoiser(planes, by_formula)
+    n = planes.number * settings.patch_size**2
+    sizes_of_blocks = (group_sizes(block, shape, settings, group_size) for block in grid)
     parameters: list[npt.NDArray[np.float32]] = []
     starts = np.zeros(group_size + 1, np.intp)
     for m in sorted({int(size) for sizes in sizes_of_blocks for size in np.unique(sizes)}):
         starts[m] = sum(part.size for part in parameters)
         parameters.append(np.asarray(estimator.parameters(n, m), np.float32).reshape(-1))
-    estimate = compiled(estimator.kernel, ESTIMATE)
-    compiled(_denoise_groups, _DENOISE_GROUPS)
-    return GroupDenoiser(
-        planes, partial(_denoise_groups, estimate, np.concatenate(parameters), starts)
-    )
+    estimate = compiled(estimator.kernel, ESTIMATE), np.concatenate(parameters), starts
+    if whitening is None:
+        compiled(_denoise_groups, _DENOISE_GROUPS)
+        return GroupDenoiser(planes, partial(_denoise_groups, *estimate))
+    compiled(_denoise_correlated_groups, _DENOISE_CORRELATED_GROUPS)
+    tables = tables_of(whitening)
+    return GroupDenoiser(planes, partial(_denoise_correlated_groups, *estimate, tables))
 
 
 @kernel
 def _denoise_groups(estimate, parameters, starts, images, sums, places, shape):
-    row_length, plane, planes, patch, group_size = shape
-    variance, original, keep = images.variance, images.original, images.keep
-    n = planes * patch * patch
-    size, most = padded(n), padded(group_size)
-    # Zeros, since arithmetic on whole vectors also reads elements that no pixel is ever written to.
-    Y = np.zeros(most * size + LANES, np.float32)
-    X = Y if images.guide_is_noisy else np.zeros(most * size + LANES, np.float32)
-    same_noise, partly = len(variance) == 1, len(original) > 0
-    V = variance.copy() if same_noise else np.zeros(most * size + LANES, np.float32)
-    before = np.zeros(most * size + LANES if partly else 0, np.float32)
-    denoised = np.zeros(most * size + LANES, np.float32)
-    weights = np.empty(most, np.float32)
-    mask, inside = ones(patch), ones(n)
-    left = np.float32(1)
+    Y, X, V, before, denoised, weights = _buffers(images, shape)
+    mask, inside = ones(shape.patch), ones(shape.planes * shape.patch * shape.patch)
+    n = shape.planes * shape.patch * shape.patch
     for k in range(len(places.sizes)):
         m = places.sizes[k]
         here = places.offsets[k * places.row : k * places.row + m]
-        gather(images.noisy, row_length, plane, planes, here, m, patch, Y)
-        if not images.guide_is_noisy:
-            gather(images.guide, row_length, plane, planes, here, m, patch, X)
-        if not same_noise:
-            gather(variance, row_length, images.variance_plane, planes, here, m, patch, V)
-        if partly:
-            gather(original, row_length, plane, planes, here, m, patch, before)
-            left = max(
-                _noise_left(before, Y, variance if same_noise else V, inside, n, m),
-                keep + np.float32(1e-6),
-            )
-            if same_noise:
-                V[0] = left * left * variance[0]
-            else:
-                for o in range(0, m * size, LANES):
-                    store(V, o, splat(left * left) * load(V, o))
+        left = _gather_group(images, shape, here, m, Y, X, V, before, inside, np.float32(1))
         estimate(Y, X, denoised, weights, n, m, V, parameters[starts[m] :])
-        # Changes are averaged rather than pixels: sums of bright pixels would lose digits.
-        change = denoised
-        for o in range(0, m * size, LANES):
-            store(change, o, load(denoised, o) - load(Y, o))
-        aggregate_weights(weights, here, m, sums.weight)
-        aggregate(change, weights, here, m, patch, mask, sums.total, row_length, plane, planes)
-        if keep > 0:
-            share = splat(1 - keep / left)
-            for o in range(0, m * size, LANES):
-                store(change, o, share * load(change, o))
-            aggregate(change, weights, here, m, patch, mask, sums.rest, row_length, plane, planes)
+        _add_group(denoised, Y, weights, left, images.keep, sums, shape, here, m, mask)
+
+
+@kernel
+def _denoise_correlated_groups(estimate, parameters, starts, tables, images, sums, places, shape):
+    """`_denoise_groups` for correlated noise: groups are whitened first; see `families.whitening`."""
+    Y, X, V, before, denoised, weights = _buffers(images, shape)
+    n = shape.planes * shape.patch * shape.patch
+    mask, inside = ones(shape.patch), ones(n)
+    white_Y, work = np.zeros_like(Y), np.zeros_like(Y)
+    white_X = white_Y if images.guide_is_noisy else np.zeros_like(Y)
+    most = padded(shape.group_size)
+    U, K = np.empty(most * most, np.float32), np.empty(most * most, np.float32)
+    scales, v = np.empty(most, np.float32), np.empty(most, np.float32)
+    level = np.empty(1, np.float32)
+    for k in range(len(places.sizes)):
+        m = places.sizes[k]
+        here = places.offsets[k * places.row : k * places.row + m]
+        left = _gather_group(images, shape, here, m, Y, X, V, before, inside, tables.power)
+        level[0], _ = patch_scales(scales, V, n, m)
+        brightness = np.float32(0)
+        for i in range(n):
+            brightness += Y[i]
+        brightness /= np.float32(n)
+        factorise(tables, here, shape.row_length, scales, m, U, K, v)
+        whiten_group(tables, Y, brightness, scales, K, v, n, m, inside, work, white_Y)
+        if not images.guide_is_noisy:
+            whiten_group(tables, X, brightness, scales, K, v, n, m, inside, work, white_X)
+        estimate(white_Y, white_X, denoised, weights, n, m, level, parameters[starts[m] :])
+        colour_group(tables, denoised, brightness, scales, U, v, n, m, work)
+        variance = np.float32(0)
+        for j in range(m):
+            variance += 1 / weights[j]
+        for j in range(m):
+            weights[j] = np.float32(m) / variance * scales[j] * scales[j]
+        _add_group(denoised, Y, weights, left, images.keep, sums, shape, here, m, mask)
 
 
 @part
-def _noise_left(before, after, variance, inside, n, m):
+def _buffers(images, shape):
+    """Y, X, variance, before, denoised and weights of a group; X is Y, and `before` empty, if there is no other."""
+    size, most = padded(shape.planes * shape.patch * shape.patch), padded(shape.group_size)
+    # Zeros, since arithmetic on whole vectors also reads elements that no pixel is ever written to.
+    Y = np.zeros(most * size + LANES, np.float32)
+    X = Y if images.guide_is_noisy else np.zeros(most * size + LANES, np.float32)
+    same_noise, partly = len(images.variance) == 1, len(images.original) > 0
+    V = images.variance.copy() if same_noise else np.zeros(most * size + LANES, np.float32)
+    before = np.zeros(most * size + LANES if partly else 0, np.float32)
+    denoised = np.zeros(most * size + LANES, np.float32)
+    return Y, X, V, before, denoised, np.empty(most, np.float32)
+
+
+@part
+def _gather_group(images, shape, here, m, Y, X, V, before, inside, power):
+    """Copy a group to Y and X, and its variance to V; returns the share of the noise that is left in it.
+
+    `power` is the mean variance of a pixel, in units of the variance of the noise.
+    """
+    row_length, plane, planes, patch, _ = shape
+    n = planes * patch * patch
+    gather(images.noisy, row_length, plane, planes, here, m, patch, Y)
+    if not images.guide_is_noisy:
+        gather(images.guide, row_length, plane, planes, here, m, patch, X)
+    same_noise = len(images.variance) == 1
+    if not same_noise:
+        gather(images.variance, row_length, images.variance_plane, planes, here, m, patch, V)
+    left = np.float32(1)
+    if len(images.original) > 0:
+        gather(images.original, row_length, plane, planes, here, m, patch, before)
+        left = max(
+            _noise_left(before, Y, images.variance if same_noise else V, inside, n, m, power),
+            images.keep + np.float32(1e-6),
+        )
+        if same_noise:
+            V[0] = left * left * images.variance[0]
+        else:
+            for o in range(0, m * padded(n), LANES):
+                store(V, o, splat(left * left) * load(V, o))
+    return left
+
+
+@part
+def _add_group(denoised, Y, weights, left, keep, sums, shape, here, m, mask):
+    """Add the changes of the patches of a group, and their weights, to the sums."""
+    row_length, plane, planes, patch, _ = shape
+    size = padded(planes * patch * patch)
+    # Changes are averaged rather than pixels: sums of bright pixels would lose digits.
+    change = denoised
+    for o in range(0, m * size, LANES):
+        store(change, o, load(denoised, o) - load(Y, o))
+    aggregate_weights(weights, here, m, sums.weight)
+    aggregate(change, weights, here, m, patch, mask, sums.total, row_length, plane, planes)
+    if keep > 0:
+        share = splat(1 - keep / left)
+        for o in range(0, m * size, LANES):
+            store(change, o, share * load(change, o))
+        aggregate(change, weights, here, m, patch, mask, sums.rest, row_length, plane, planes)
+
+
+@part
+def _noise_left(before, after, variance, inside, n, m, power):
     """The share of the noise that remains in a group, estimated by the variance of what has been removed from it.
 
     `inside` is ones(n), which masks the padding of a patch.
@@ -323,11 +404,12 @@ def _noise_left(before, after, variance, inside, n, m):
         for j in range(m):
             noise += patch_variance(variance, j, n)
         noise /= np.float32(m)
-    return 1 - np.sqrt(max(spread, np.float32(0)) / noise)
+    return 1 - np.sqrt(max(spread, np.float32(0)) / (noise * power))
 
 
 def _denoise_groups_by_formula(
     formula: Callable[..., Estimate],
+    whitening: Whitening | None,
     images: GroupImages,
     sums: GroupSums,
     places: GroupPlaces,
@@ -353,9 +435,17 @@ def _denoise_groups_by_formula(
         if len(images.original):
             spread = np.var(groups(images.original) - Y, axis=(1, 2), keepdims=True)
             mean = np.mean(V, axis=(-2, -1), keepdims=True) if np.ndim(V) else V
+            if whitening is not None:
+                mean = whitening.power * mean
             left = np.maximum(1 - np.sqrt(spread / mean), images.keep + 1e-6)
             V = np.broadcast_to(V * left**2, Y.shape)  # the shape that `GroupNoise` promises
-        estimate, weights = map(np.asarray, evaluate(formula, Y, X, GroupNoise(V)))
+        noise = GroupNoise(V)
+        if whitening is None:
+            estimates = evaluate(formula, Y, X, noise)
+        else:
+            positions = here // row_length, here % row_length
+            estimates = evaluate_whitened(formula, Y, X, noise, whitening, *positions)
+        estimate, weights = map(np.asarray, estimates)
         if any(array.dtype.kind not in "uif" for array in (estimate, weights)):
             raise TypeError(
                 f"the formula returned arrays of {estimate.dtype} and {weights.dtype}; expected numbers"

@@ -65,7 +65,8 @@ def strips(
     grid = lines(shape, step, rows)
     blocks = [block for line in grid for block in line]
     denoisers = [
-        denoiser_of(plane_set, step, blocks, shape) for plane_set in step.plane_sets(planes)
+        denoiser_of(plane_set, step, inputs.noise.correlation, blocks, shape)
+        for plane_set in step.plane_sets(planes)
     ]
     denoise = partial(denoise_block, denoisers, step, groups, shape)
     work = (

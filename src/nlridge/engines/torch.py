@@ -22,6 +22,7 @@ from ..algorithm.passes import Pass, PlaneSet
 from ..arrays import to_device_of
 from ..families import GroupNoise
 from ..families.family import evaluate
+from ..families.whitening import Whitening, evaluate_whitened, whitening_of
 from ..patches.matching import BRIGHT, FAR
 from .grid import Block, Positions, group_sizes, references
 
@@ -79,16 +80,20 @@ def _run_pass(
 ) -> tuple[Tensor, Tensor]:
     noisy, similar, patch = inputs.noisy, inputs.similar, step.settings.patch_size
     sets = step.plane_sets(len(noisy))
+    whitenings = [_whitening(inputs, planes, step) for planes in sets]
     sums = noisy.new_zeros((2 if inputs.keeps_noise else 1, *noisy.shape))
     weight = noisy.new_zeros((len(sets), *noisy.shape[1:]))
     most = max(planes.group_size for planes in sets)
     for strip in _strips(similar, step, max_memory):
         places = _places(similar, strip, step, most, stored)
         strip_inputs = inputs.mapped(strip.of)
-        for k, planes in enumerate(sets):
-            sums_of = _recomputed(partial(_sums, strip_inputs, planes, step), inputs)
+        for k, (planes, whitening) in enumerate(zip(sets, whitenings, strict=True)):
+            sums_of = _recomputed(partial(_sums, strip_inputs, planes, step, whitening), inputs)
             for groups in _of_one_size(places, strip, noisy.shape[2:], step, planes.group_size):
-                at_once = max_memory // _bytes_of_a_group(groups, planes, patch, noisy)
+                bytes_of_a_group = _bytes_of_a_group(groups, planes, patch, noisy)
+                if whitening is not None:  # its matrices, and the whitened groups
+                    bytes_of_a_group *= 2
+                at_once = max_memory // bytes_of_a_group
                 for part in groups.split(max(1, at_once)):
                     part_sums, corners = sums_of(part)
                     sums[:, planes.planes, strip.images, strip.pixels] += part_sums
@@ -103,6 +108,14 @@ def _run_pass(
     # Next to pixels so bright that float32 cannot resolve the noise, the image stays unchanged.
     results = noisy + torch.where(change.abs() < BRIGHT, change, 0)
     return results[0], results[-1]
+
+
+def _whitening(inputs: StepInputs, planes: PlaneSet, step: Pass) -> Whitening | None:
+    """How the groups of some planes are whitened; None if their noise is white."""
+    correlation, settings = inputs.noise.correlation, step.settings
+    if correlation is None:
+        return None
+    return whitening_of(correlation[planes.planes], settings.patch_size, settings.window)
 
 
 def _strips(similar: Tensor, step: Pass, max_memory: int) -> Iterator[Strip]:
@@ -215,7 +228,9 @@ def _recomputed(function: Callable[..., Sums], inputs: StepInputs) -> Callable[.
     return partial(checkpoint, function, use_reentrant=False, preserve_rng_state=False)
 
 
-def _sums(inputs: StepInputs, plane_set: PlaneSet, step: Pass, groups: Tensor) -> Sums:
+def _sums(
+    inputs: StepInputs, plane_set: PlaneSet, step: Pass, whitening: Whitening | None, groups: Tensor
+) -> Sums:
     """The weighted sums of the changes of the patches, and the weights at their corners, in the shape of the strip.
 
     The first axis of the sums has two entries if some noise is to be kept: the sums without it and with it.
@@ -238,12 +253,20 @@ def _sums(inputs: StepInputs, plane_set: PlaneSet, step: Pass, groups: Tensor) -
     if partly is not None:
         spread = (gathered(partly.original) - Y).var((1, 2), correction=0, keepdim=True)
         typical = V.mean((1, 2), keepdim=True) if isinstance(V, Tensor) else V
+        if whitening is not None:
+            typical = whitening.power * typical
         # The root has no finite gradient at 0.
         left = (1 - (spread / typical + 1e-12) ** 0.5).clip(min=keep + 1e-6)
     V = V * left**2
     # A formula is promised a number, or a tensor of the shape of Y.
     noise = GroupNoise(V.expand_as(Y) if isinstance(V, Tensor) else V)
-    estimate, weights = evaluate(step.estimator.formula, Y, X, noise)
+    formula, width = step.estimator.formula, shape[-1]
+    if whitening is None:
+        estimate, weights = evaluate(formula, Y, X, noise)
+    else:
+        estimate, weights = evaluate_whitened(
+            formula, Y, X, noise, whitening, groups // width, groups % width
+        )
     if not (isinstance(estimate, Tensor) and isinstance(weights, Tensor)):
         raise TypeError(
             f"the formula returned {type(estimate).__name__} and {type(weights).__name__}; "

@@ -9,7 +9,8 @@ resume      what an interrupted run leaves behind, so that the next one can resu
 stages      the passes of the algorithm, on intermediate images kept in files
 bands       the files of these intermediate images, one for each band of rows
 lazy        an image whose rows are read or computed on demand
-scales      coarser images, computed in parts
+scales      coarser images, and missing pixels filled in, computed in bands
+planes      the way of a frame from pixels to denoised planes, for files and Dask graphs alike
 executors   where bands are computed: in threads of this process, or on a Dask cluster
 dask_graph  the same passes as a Dask graph, without any files
 """

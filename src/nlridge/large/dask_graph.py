@@ -5,31 +5,32 @@ The bands that `stages` keeps in files are passed from task to task here.  Each 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 
-from ..algorithm import pyramid
-from ..algorithm.framework import denoised
-from ..algorithm.inputs import PlaneNoise, StepInputs
+from ..algorithm.inputs import StepInputs
 from ..algorithm.passes import Pass
+from ..arrays import is_dask
 from ..engines import cpu
 from ..engines.grid import lines, rows_read
-from ..planning.channels import Planes
+from ..planning.doubts import warn_about
 from ..planning.layout import Layout
 from ..planning.options import Options
-from ..planning.pixels import restored, stabilised
+from ..planning.pixels import restored
 from ..planning.plan import Plan, float_type
 from .bands import bands_of
-from .frames import PlannedFrame, expect_finite, frames_of, plan_frame
+from .frames import Frame, PlannedFrame, Source, part_of, plan_frame
 from .lazy import Image, from_rows
-from .scales import coarse_rows, coarser_part, fine_rows, with_coarse_part, with_margin
+from .planes import denoised_planes
+from .scales import BandScales, Needed, Part, same_rows
 
 
 @dataclass(frozen=True)
-class _EagerDaskArray:
+class EagerDaskArray:
     """A Dask array whose slices are computed immediately, for the plan, which depends on the whole image."""
 
     array: Any
@@ -52,42 +53,59 @@ class _EagerDaskArray:
         return pixels
 
 
-def denoise_dask(image: Any, layout: Layout, options: Options, band_height: int) -> Any:
-    """Return the denoised image as a Dask array with the chunks of the image, not yet computed."""
+def as_eager(array: Any) -> EagerDaskArray:
+    """Return any array as a Dask array whose slices are computed immediately."""
     import dask.array as da
 
-    pixels: Any = layout.frames(image)
-    frames = frames_of(_EagerDaskArray(image), layout.axes)
-    results: Any = da.stack(
-        [
-            _denoise_frame(frame_pixels, plan_frame(frame, layout, options), band_height)
-            for frame_pixels, frame in zip(pixels, frames, strict=True)
-        ]
-    )
+    return EagerDaskArray(array if is_dask(array) else da.from_array(array))
+
+
+def denoise_dask(
+    image: Any, sources: Sequence[Source], layout: Layout, options: Options, band_height: int
+) -> Any:
+    """Return the denoised image as a Dask array with the chunks of the image, not yet computed.
+
+    The arrays of the sources are `EagerDaskArray`.
+    """
+    import dask.array as da
+
+    planned = [plan_frame(source, layout, options) for source in sources]
+    warn_about(planned[0].plan.doubt)
+    results: Any = da.stack([_denoise_frame(frame, band_height) for frame in planned])
     result: Any = layout.like_image(results)
     return result.rechunk(image.chunks)
 
 
-def _denoise_frame(pixels: Any, planned: PlannedFrame, band_height: int) -> Any:
-    """Denoise a Dask array of shape (channels, height, width)."""
-    graph, plan = Graph(band_height), planned.plan
-    source = graph.bands_of_array(pixels)
-    results: list[Any] = []
-    for planes in plan.planes:
-        shape = (len(planes.channels), *pixels.shape[1:])
-        noisy = graph.map_bands(shape, _noisy_planes, [source], plan, planes)
-        noise = plan.plane_noise(planes, planned.levels)
-        scales: Any = graph
-        *_, plane_result = denoised(
-            noisy, noise, plan.recipe, graph.run_pass, plan.tuning, scales=scales
-        )
-        results.append(plane_result)
-    result = graph.map_bands(pixels.shape, _restored, [source, *results], plan)
-    return graph.as_array(result, float_type(pixels.dtype))
+def _denoise_frame(planned: PlannedFrame, band_height: int) -> Any:
+    """Denoise a frame; returns a Dask array of shape (channels, height, width)."""
+    graph, frames = Graph(band_height), planned.source.frames
+    sources = [graph.bands_of_array(_pixels_of(frame)) for frame in frames]
+    results = [
+        denoised_planes(planned, planes, sources, graph, graph.run_pass)
+        for planes in planned.plan.planes
+    ]
+    inputs = [(image, same_rows) for image in (*sources, *results)]
+    shape = planned.plan.shape
+    result = graph.computed(shape, partial(_restored, planned.plan, len(sources)), *inputs)
+    return graph.as_array(result, float_type(frames[0].dtype))
+
+
+def _restored(plan: Plan, count: int, rows: range, *parts: Part) -> Any:
+    """Compute some rows of the result; the first `count` parts are those of the sources."""
+    arrays = [part.pixels for part in parts]
+    pixels, missing, _ = part_of(rows, arrays[:count])
+    return restored(plan, pixels, arrays[count:], missing)
+
+
+def _pixels_of(frame: Frame) -> Any:
+    """Return the pixels of a frame as a Dask array of (channels, height, width), not yet computed."""
+    array = frame.array.array[frame.index()].transpose(frame.order)
+    array = array[(0,) * len(frame.number)]
+    return array if "C" in frame.axes else array[None]
 
 
 class GraphImage:
-    """An image whose bands are tasks of a graph.  Sums, differences and multiples add tasks to the graph."""
+    """An image whose bands are tasks of a graph.  Sums, differences, multiples and powers add tasks to the graph."""
 
     def __init__(self, graph: "Graph", name: str, shape: tuple[int, ...]) -> None:
         self.graph, self.name, self.shape = graph, name, shape
@@ -108,6 +126,11 @@ class GraphImage:
     def __rmul__(self, factor: float) -> "GraphImage":
         return self.graph.map_bands(self.shape, _multiple, [self], factor)
 
+    __mul__ = __rmul__
+
+    def __pow__(self, exponent: float) -> "GraphImage":
+        return self.graph.map_bands(self.shape, _power, [self], exponent)
+
     def key(self, k: int) -> Any:
         """Return the key of the task that computes the k-th band."""
         return (self.name, 0, k, 0)
@@ -119,7 +142,7 @@ class GraphImage:
         return first * band_height, [self.key(k) for k in range(first, last)]
 
 
-class Graph:
+class Graph(BandScales):
     """Passes and scales for `framework.denoised` that only add tasks to a graph.
 
     The tasks are added one by one.  With `dask.delayed`, Dask would optimise each array separately, and compute what
@@ -129,18 +152,20 @@ class Graph:
     def __init__(self, band_height: int) -> None:
         self.band_height = band_height
         self.tasks: dict[Any, Any] = {}
+        self.sources: list[Any] = []
 
     def bands_of_array(self, array: Any) -> GraphImage:
         """Split a Dask array into bands."""
-        self.source = array.rechunk({0: -1, 1: self.band_height, 2: -1})
-        return GraphImage(self, self.source.name, tuple(array.shape))
+        bands = array.rechunk({0: -1, 1: self.band_height, 2: -1})
+        self.sources.append(bands)
+        return GraphImage(self, bands.name, tuple(array.shape))
 
     def as_array(self, image: GraphImage, dtype: Any) -> Any:
         """Return an image as a Dask array."""
         import dask.array as da
         from dask.highlevelgraph import HighLevelGraph
 
-        tasks = HighLevelGraph.from_collections(image.name, self.tasks, dependencies=[self.source])
+        tasks = HighLevelGraph.from_collections(image.name, self.tasks, dependencies=self.sources)
         planes, height, width = image.shape
         chunks = ((planes,), tuple(map(len, bands_of(height, self.band_height))), (width,))
         return da.Array(tasks, image.name, chunks, dtype=dtype)
@@ -196,30 +221,18 @@ class Graph:
             return result, result
         return result, self.map_bands(noisy.shape, _item, [outputs], 1)
 
-    def coarser(self, image: GraphImage) -> GraphImage:
-        """See `pyramid`."""
-        planes, height, width = image.shape
-        result = self._new_image((planes, *pyramid.coarser_shape((height, width))))
-        shared = self._shared(height)
-        for k, rows in enumerate(bands_of(result.shape[1], self.band_height)):
-            first, parts = image.rows(fine_rows(rows, height))
-            self.tasks[result.key(k)] = (_coarser, shared, (rows.start, rows.stop), first, parts)
-        return result
-
-    def coarser_noise(self, noise: PlaneNoise) -> PlaneNoise:
-        """See `pyramid`."""
-        return pyramid.coarser_noise(noise)
-
-    def with_coarse(
-        self, image: GraphImage, coarse: GraphImage, level: int, most: float
+    def computed(
+        self, shape: tuple[int, int, int], function: Callable[..., Any], *inputs: Needed
     ) -> GraphImage:
-        """See `pyramid`."""
-        result, height = self._new_image(image.shape), image.shape[1]
-        shared = self._shared(height, level, most)
-        for k, rows in enumerate(bands_of(height, self.band_height)):
-            needed = with_margin(rows, height, level)
-            parts = [*image.rows(needed), *coarse.rows(coarse_rows(needed))]
-            self.tasks[result.key(k)] = (_with_coarse, shared, (rows.start, rows.stop), *parts)
+        """See `BandScales`."""
+        result, shared = self._new_image(shape), self._shared(function)
+        for k, rows in enumerate(bands_of(shape[1], self.band_height)):
+            parts = []
+            for image, rows_of in inputs:
+                needed = rows_of(rows)
+                first, keys = image.rows(needed)
+                parts += [(needed.start, needed.stop), first, keys]
+            self.tasks[result.key(k)] = (_computed, shared, (rows.start, rows.stop), *parts)
         return result
 
 
@@ -252,38 +265,22 @@ def _multiple(shared: tuple[float], image: Image) -> Image:
     return shared[0] * image
 
 
+def _power(shared: tuple[float], image: Image) -> Image:
+    powers: Image = image ** shared[0]
+    return powers
+
+
 def _item(shared: tuple[int], images: Sequence[Image]) -> Image:
     return images[shared[0]]
 
 
-def _noisy_planes(shared: tuple[Plan, Planes], pixels: npt.NDArray[Any]) -> Image:
-    plan, planes = shared
-    return planes.of(stabilised(plan, planes.channels, expect_finite(pixels)))
-
-
-def _restored(shared: tuple[Plan], pixels: npt.NDArray[Any], *images: Image) -> Any:
-    return restored(shared[0], pixels, images)
-
-
-def _coarser(shared: tuple[int], ends: tuple[int, int], first: int, parts: list[Image]) -> Image:
-    rows, (height,) = range(*ends), shared
-    needed = fine_rows(rows, height)
-    return coarser_part(_select_rows(parts, first, needed), needed, rows)
-
-
-def _with_coarse(
-    shared: tuple[int, int, float],
-    ends: tuple[int, int],
-    first: int,
-    parts: list[Image],
-    first_coarse: int,
-    coarse: list[Image],
-) -> Image:
-    rows, (height, level, most) = range(*ends), shared
-    needed = with_margin(rows, height, level)
-    fine = _select_rows(parts, first, needed)
-    small = _select_rows(coarse, first_coarse, coarse_rows(needed))
-    return with_coarse_part(fine, small, level, most, needed, rows)
+def _computed(shared: tuple[Callable[..., Any]], ends: tuple[int, int], *parts: Any) -> Any:
+    """Call the function of `Graph.computed`; `parts` has three items for each input."""
+    inputs = [
+        Part(range(*needed), _select_rows(bands, first, range(*needed)))
+        for needed, first, bands in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    ]
+    return shared[0](range(*ends), *inputs)
 
 
 def _select_rows(bands: list[Image], first: int, rows: range) -> Image:

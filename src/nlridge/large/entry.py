@@ -1,7 +1,9 @@
 """`denoise` for images that are not held in memory: Dask arrays, and any image with `out`."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -9,16 +11,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import is_dask
+from ..arrays import is_dask, is_tensor
 from ..checks import not_installed, shown
 from ..files.atomic import expect_new
-from ..planning.layout import layout_of
+from ..noise.gaussian import GaussianNoise
+from ..planning.layout import Layout, layout_of
+from ..planning.levels import INSTEAD_OF_MAP, levels_of
 from ..planning.options import Options
 from ..planning.plan import float_type
 from ..progress import Progress
 from .disk import SUFFIXES, NewArray, OpenedArray, is_zarr, open_read_only
 from .executors import Cluster, Executor, LocalThreads
-from .frames import levels_for
+from .frames import Source, frames_of, sources_of
 from .limits import expect_plausible
 from .resume import remove_finished_work
 from .run import run
@@ -28,7 +32,8 @@ _TIMEOUT = 20  # seconds to wait for a scheduler
 
 def denoise_large(
     image: Any,
-    options: Options,
+    sigma: Any,
+    options_for: Callable[[Any], Options],
     *,
     mask: Any,
     stack_axis: Any,
@@ -39,37 +44,123 @@ def denoise_large(
     workers: int,
     progress: Progress,
 ) -> Any:
-    """See `denoise`."""
-    if isinstance(getattr(image, "_meta", image), np.ma.MaskedArray):
-        raise ValueError(
-            "image is a masked array; expected no missing pixels in an image that is not held in memory"
-        )
-    if mask is not None:
-        raise ValueError("mask is given; expected None for an image that is not held in memory")
-    if not all(hasattr(image, name) for name in ("shape", "dtype", "__getitem__")):
-        image = np.asarray(image)
-    if is_dask(image) and np.isnan(image.shape).any():
-        raise ValueError(
-            f"image has shape {image.shape}; expected known chunk sizes: call image.compute_chunk_sizes()"
-        )
+    """See `denoise`; `options_for` returns the options for a sigma that is not a map."""
+    image = _sliceable(image)
+    arrays = [] if mask is None else [("mask", _checked_mask(mask))]
+    if _is_masked(image):
+        module = _masked_module(image)
+        arrays.append(("mask", module.getmaskarray(image)))
+        image = module.getdata(image)
+    level_map = _checked_map(sigma)
+    # The levels of the map take the place of the 1.
+    options = options_for(sigma if level_map is None else 1.0)
+    if options.noise is not None and np.ndim(options.noise.level) > 1:
+        level_map = options.noise.level
+        if type(options.noise) is GaussianNoise:
+            options = replace(options, noise=GaussianNoise(1.0))
+    if level_map is not None:
+        arrays.append(("sigma", level_map))
+    for name, array in [("image", image), *arrays]:
+        if is_dask(array) and np.isnan(array.shape).any():
+            raise ValueError(
+                f"{name} has shape {array.shape}; expected known chunk sizes: call {name}.compute_chunk_sizes()"
+            )
     layout = layout_of(tuple(image.shape), np.dtype(image.dtype), stack_axis, channel_axis)
     if options.noise is not None:
-        levels_for(options.noise, layout)
+        levels_of(options.noise, layout)
+    companions = [(name, array, _axes_of(name, array, layout)) for name, array in arrays]
     if out is None:
-        from .dask_graph import denoise_dask
+        from .dask_graph import as_eager, denoise_dask
 
-        return denoise_dask(image, layout, options, tile)
+        sources = _sources(as_eager(image), layout, companions, as_eager)
+        return denoise_dask(image, sources, layout, options, tile)
     if is_dask(image):
         raise ValueError(
             "image is a Dask array and out is given; expected a Zarr array, or no out (write the result with to_zarr)"
         )
     path = checked_out("out", out, client)
-    expect_plausible(image)
+    for name, array in [("image", image), *arrays]:
+        if not is_dask(array):
+            expect_plausible(array, name)
     dtype = float_type(np.dtype(image.dtype))
     spec = NewArray(layout.shape, dtype, layout.axes, tile, OpenedArray(image))
-    with executor_for(client, workers, image) as executor:
-        run(image, layout, options, path, spec, executor, progress, _keep_floats)
+    sources = _sources(image, layout, companions, _eager_if_dask)
+    with executor_for(client, workers, [("image", image), *arrays]) as executor:
+        run(sources, layout, options, path, spec, executor, progress, _keep_floats)
     return open_read_only(path)
+
+
+def _sliceable(value: Any) -> Any:
+    """Return an array that can be sliced, without reading it, or anything else as an array in memory."""
+    has_all = all(hasattr(value, name) for name in ("shape", "dtype", "__getitem__"))
+    return value if has_all and not is_tensor(value) else np.asarray(value)
+
+
+def _is_masked(array: Any) -> bool:
+    return isinstance(getattr(array, "_meta", array), np.ma.MaskedArray)
+
+
+def _masked_module(array: Any) -> Any:
+    """Return the functions for a masked array of NumPy or Dask."""
+    if is_dask(array):
+        import dask.array as da
+
+        return da.ma
+    return np.ma
+
+
+def _checked_mask(mask: Any) -> Any:
+    """Return a mask as an array that can be sliced."""
+    try:
+        array = _sliceable(mask)
+    except ValueError:  # a ragged list
+        array = np.array(None)
+    if array.dtype != bool:
+        raise TypeError(f"mask has dtype {array.dtype}; expected bool, True for missing pixels")
+    return array
+
+
+def _checked_map(sigma: Any) -> Any:
+    """Return a map of levels as an array that can be sliced; None if sigma is something else."""
+    try:
+        array = _sliceable(sigma)
+    except Exception:  # to be refused with the other options
+        return None
+    if len(array.shape) < 2 or math.prod(array.shape) == 1:
+        return None
+    if _is_masked(array):
+        array = _masked_module(array).filled(array.astype(np.float64), np.nan)
+    if np.dtype(array.dtype).kind not in "uif":
+        raise TypeError(f"sigma has dtype {array.dtype}; expected numbers")
+    return array
+
+
+def _axes_of(name: str, array: Any, layout: Layout) -> str:
+    """Return one letter for each axis of a mask or a map, which may lack some of those of the image."""
+    instead = INSTEAD_OF_MAP if name == "sigma" else ""
+    lacking = layout.lacking(name, tuple(array.shape), instead)
+    return "".join(letter for k, letter in enumerate(layout.axes) if k not in lacking)
+
+
+def _sources(
+    image: Any,
+    layout: Layout,
+    companions: Sequence[tuple[str, Any, str]],
+    readable: Callable[[Any], Any],
+) -> list[Source]:
+    """Return the frames of an image with those of its masks and its map, which `readable` makes readable."""
+    frames = [(name, frames_of(readable(array), axes, name)) for name, array, axes in companions]
+    masks = [mask for name, mask in frames if name == "mask"]
+    levels = [level for name, level_map in frames if name == "sigma" for level in level_map]
+    return sources_of(frames_of(image, layout.axes), masks, levels)
+
+
+def _eager_if_dask(array: Any) -> Any:
+    if not is_dask(array):
+        return array
+    from .dask_graph import as_eager
+
+    return as_eager(array)
 
 
 def checked_out(
@@ -103,8 +194,10 @@ def checked_out(
 
 
 @contextmanager
-def executor_for(client: Any, workers: int, image: Any) -> Iterator[Executor]:
-    """Provide the executor; a client that is created for it is closed at the end."""
+def executor_for(
+    client: Any, workers: int, arrays: Sequence[tuple[str, Any]]
+) -> Iterator[Executor]:
+    """Provide the executor for arrays with names; a client that is created for it is closed at the end."""
     if client is None:
         yield LocalThreads(workers)
         return
@@ -112,11 +205,14 @@ def executor_for(client: Any, workers: int, image: Any) -> Iterator[Executor]:
         raise TypeError(
             f"client is {shown(client)}; expected a distributed.Client, or the address of a scheduler"
         )
-    if isinstance(image, np.ndarray):
-        raise TypeError(
-            "image is in the memory of this process, which the workers of a cluster cannot read; expected a "
-            "Zarr array"
-        )
+    for name, array in arrays:
+        if isinstance(array, np.ndarray):
+            raise TypeError(
+                f"{name} is in the memory of this process, which the workers of a cluster cannot read; expected a "
+                "Zarr array"
+            )
+        if is_dask(array):
+            raise TypeError(f"{name} is a Dask array and client is given; expected a Zarr array")
     if isinstance(client, str):
         try:
             from distributed import Client

@@ -1,30 +1,35 @@
 """The frames of an array on disk, and the plan for each, made before any pixel is denoised."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..engines.pool import in_order
 from ..files.damage import one_line
-from ..noise import Noise
-from ..noise.estimation import noise_of
+from ..noise.gaussian import GaussianNoise
+from ..noise.poisson import PoissonGaussianNoise
+from ..planning.blind import estimated_noise
 from ..planning.layout import Layout
-from ..planning.levels import expect_in_bounds, levels_of
+from ..planning.levels import Bounds, bounds_of, levels_of, unknown_pixels
+from ..planning.missing import missing_pixels, union
 from ..planning.options import Options
-from ..planning.plan import SAMPLE, Facts, Plan, covariance_of, plan_for
-from ..planning.ranges import block_means, block_shape, ends_of, known_ends
+from ..planning.photons import typical_photons
+from ..planning.plan import SAMPLE, Facts, Plan, covariance_of, filled_sample, plan_for
+from ..planning.ranges import block_shape, ends_of, known_ends, masked_means
 from .bands import split_range
 
 Pixels = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
 
 # The noise is estimated from a grid of 4 x 4 squares, evenly spaced in the image.
 _SAMPLE_SIDE = 512
 _SAMPLES_PER_AXIS = 4
 _GAP = 8  # masked pixels between the squares
+_COLUMNS = 1024  # of a map that are measured at a time, to limit the size of temporary arrays
 
 
 @dataclass(frozen=True)
@@ -32,12 +37,13 @@ class Frame:
     """One image of an array that has a shape and a dtype and can be sliced: a Zarr array, a file, or an ndarray.
 
     `axes` has one letter for each axis: Y and X, C for channels, and any other letter for axes along which images are
-    stacked.  `number` is the index of the image along these.
+    stacked.  `number` is the index of the image along these.  `name` is what messages call the array.
     """
 
     array: Any
     axes: str
     number: tuple[int, ...] = ()
+    name: str = "image"
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -54,13 +60,13 @@ class Frame:
         """Read some rows as (channels, rows, columns)."""
         columns = columns or range(self.shape[2])
         try:
-            values = np.asarray(self.array[self._index(rows, columns)])
+            values = np.asarray(self.array[self.index(rows, columns)])
         except MemoryError:
             raise
         # Stores and codecs raise exceptions of any kind if data are damaged.
         except Exception as error:
-            raise OSError(f"image cannot be read: {one_line(error)}") from error
-        pixels: Pixels = values.transpose(self._order).reshape(-1, len(rows), len(columns))
+            raise OSError(f"{self.name} cannot be read: {one_line(error)}") from error
+        pixels: Pixels = values.transpose(self.order).reshape(-1, len(rows), len(columns))
         return pixels
 
     def write(self, rows: range, pixels: Pixels, workers: int) -> None:
@@ -74,20 +80,22 @@ class Frame:
         def write(columns: range) -> None:
             part = pixels[..., columns.start : columns.stop]
             ordered = part.reshape(*ones, *channels, *part.shape[1:])
-            self.array[self._index(rows, columns)] = ordered.transpose(np.argsort(self._order))
+            self.array[self.index(rows, columns)] = ordered.transpose(np.argsort(self.order))
 
         for _ in in_order(write, split_range(range(width), side), workers):
             pass
 
     @property
-    def _order(self) -> list[int]:
+    def order(self) -> list[int]:
         """The order of axes that puts stacks first, then channels, height and width."""
         last = [self.axes.index(axis) for axis in "CYX" if axis in self.axes]
         return [k for k in range(len(self.axes)) if k not in last] + last
 
-    def _index(self, rows: range, columns: range) -> tuple[slice, ...]:
+    def index(self, rows: range | None = None, columns: range | None = None) -> tuple[slice, ...]:
+        """The index of some rows and columns of this image in the array; by default, of all of them."""
+        channels, height, width = self.shape
+        spans = {"Y": rows or range(height), "X": columns or range(width), "C": range(channels)}
         numbers = iter(self.number)
-        spans = {"Y": rows, "X": columns, "C": range(self.shape[0])}
         index = []
         for axis in self.axes:
             k = None if axis in spans else next(numbers)
@@ -108,104 +116,233 @@ class Frame:
         return int(height) if self.computes_on_read or 64 <= height <= 1024 else 512
 
 
-def frames_of(array: Any, axes: str) -> list[Frame]:
+def frames_of(array: Any, axes: str, name: str = "image") -> list[Frame]:
     """Return all images of an array."""
     stacked = [n for axis, n in zip(axes, array.shape, strict=True) if axis not in "CYX"]
-    return [Frame(array, axes, number) for number in np.ndindex(*stacked)]
+    return [Frame(array, axes, number, name) for number in np.ndindex(*stacked)]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A frame, with the frames that say which of its pixels are missing, and how noisy they are, if there are any."""
+
+    image: Frame
+    masks: tuple[Frame, ...] = ()
+    """Missing pixels are True in one of them."""
+    levels: Frame | None = None
+    """The standard deviation of the noise of each pixel."""
+
+    @property
+    def frames(self) -> list[Frame]:
+        """The image, the masks and the map of levels."""
+        return [self.image, *self.masks, *([] if self.levels is None else [self.levels])]
+
+    @property
+    def in_stack(self) -> bool:
+        """Whether the frame is one of several, so that it may have no valid pixels."""
+        return len(self.image.number) > 0
+
+    def read(self, rows: range, columns: range | None = None) -> "SourcePart":
+        """Read some rows."""
+        return part_of(rows, [frame.read(rows, columns) for frame in self.frames])
+
+
+class SourcePart(NamedTuple):
+    """Some rows of a frame."""
+
+    pixels: Pixels
+    missing: Mask | None
+    levels: npt.NDArray[np.float64] | None
+
+
+def part_of(rows: range, arrays: Sequence[Pixels]) -> SourcePart:
+    """Return what some rows of `Source.frames` say; raises an error if pixels are infinite or too large."""
+    pixels, *others = arrays
+    masked = levels = None
+    for other in others:
+        if other.dtype == bool:
+            masked = union(masked, other, pixels.shape)
+        else:
+            levels = other.astype(np.float64, copy=False)
+    missing = missing_pixels(pixels, masked, f" in rows {rows.start} to {rows.stop - 1}")
+    return SourcePart(pixels, missing, levels)
+
+
+def sources_of(
+    frames: Sequence[Frame], masks: Sequence[Sequence[Frame]] = (), levels: Sequence[Frame] = ()
+) -> list[Source]:
+    """Return each frame with its masks and its map of levels, of which there is one for all frames or one for each."""
+
+    def of(companions: Sequence[Frame], k: int) -> Frame:
+        return companions[k if len(companions) > 1 else 0]
+
+    return [
+        Source(frame, tuple(of(mask, k) for mask in masks), of(levels, k) if levels else None)
+        for k, frame in enumerate(frames)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedFrame:
     """A frame with its plan."""
 
-    frame: Frame
+    source: Source
     plan: Plan
     levels: npt.NDArray[np.float64]
-    """Levels of the stabilised noise, of shape (channels or 1, 1, 1)."""
+    """Levels of the stabilised noise, of shape (channels or 1, 1, 1); the typical ones if there is a map."""
+    bounds: tuple[Bounds, ...]
+    """The bounds of the map of levels; none if there is no map."""
+    may_have_gaps: bool
+    """Whether some pixels may have to be filled in."""
+    is_empty: bool
+    """Whether all pixels are missing, as far as they have been read."""
     digest: str
-    """Digest of all pixels; empty if they have not been read."""
+    """Digest of all pixels, masks and levels; empty if they have not been read."""
 
 
-def plan_frame(frame: Frame, layout: Layout, options: Options) -> PlannedFrame:
+def plan_frame(source: Source, layout: Layout, options: Options) -> PlannedFrame:
     """Plan the denoising of a frame without holding more than a part of it in memory.
 
-    The range, the covariance of the channels and the digest are computed in one pass over all pixels.  The noise, if it
-    is not given, is estimated from a sample: 16 squares of 512 x 512 pixels, or all pixels of a smaller image.
+    The range, the covariance of the channels and the digest are computed in one pass over all pixels, after another one
+    over the map of levels if there is one.  The noise, if it is not given, is estimated from a sample: 16 squares of
+    512 x 512 pixels, or all pixels of a smaller image.
     """
-    noise = options.noise
+    image, noise = source.image, options.noise
+    channels = image.shape[0]
     if noise is None:
-        pixels, missing = sample_of(frame)
-        noise = noise_of(expect_finite(pixels), missing, options.kind)
-    levels = levels_for(noise, layout)
-    channels = frame.shape[0]
+        pixels, missing = sample_of(source)
+        has_pixels = missing is None or not missing.all()
+        noise = estimated_noise(pixels, missing, options.kind) if has_pixels else GaussianNoise(0)
+    levels = levels_of(noise, layout)[0]
+    if source.levels is not None and image.shape[1:] == (1, 1):  # one number for each channel
+        levels = source.levels.read(range(1)).astype(np.float64)
+        source = replace(source, levels=None)
+    bounds = _bounds(source)
+    if bounds:
+        levels = np.array([[[typical]] for typical, _ in bounds])
     typical = np.broadcast_to(levels[:, 0, 0], channels)
-    ends = known_ends(frame.dtype, noise.black_level, options.data_range)
-    sample, digest = np.zeros((channels, 1)), ""
+    ends = known_ends(image.dtype, noise.black_level, options.data_range)
+    sample, empty, digest = np.zeros((channels, 1)), None, ""
+    may_have_gaps = bool(bounds or source.masks) or image.dtype.kind == "f"
     # The pixels of a Dask array are checked when they are computed.
-    if not frame.computes_on_read or channels > 1 or ends is None:
-        means, sample, digest = _scan(frame, with_means=ends is None)
-        ends = ends or [ends_of(channel_means) for channel_means in means]
-    facts = Facts(noise, typical, ends, covariance_of(noise, typical, sample))
-    return PlannedFrame(frame, plan_for(frame.shape, facts, options), levels, digest)
+    needed = channels > 1 or isinstance(noise, PoissonGaussianNoise)
+    if needed or ends is None or not image.computes_on_read:
+        scan = _scan(source, bounds, with_means=ends is None)
+        ends = ends or [ends_of(*means) for means in scan.means]
+        sample, empty, digest = scan.sample, scan.empty, scan.digest
+        may_have_gaps = bool(bounds) or scan.has_missing
+    covariance, photons = covariance_of(noise, typical, sample), typical_photons(noise, sample)
+    facts = Facts(noise, typical, ends, covariance, empty, photons, image.dtype)
+    plan = plan_for(image.shape, facts, options)
+    is_empty = empty is not None and bool(empty.all())
+    return PlannedFrame(source, plan, levels, bounds, may_have_gaps, is_empty, digest)
 
 
-def levels_for(noise: Noise, layout: Layout) -> npt.NDArray[np.float64]:
-    """Return the noise levels of a frame as (channels or 1, 1, 1); maps are not supported."""
-    levels = levels_of(noise, layout)
-    if levels.shape[-2:] != (1, 1):
-        raise ValueError(
-            f"sigma has shape {np.shape(noise.level)}; expected a number, or one for each channel, for "
-            "an image that is not held in memory"
-        )
-    first: npt.NDArray[np.float64] = levels[0]
-    return first
+def _bounds(source: Source) -> tuple[Bounds, ...]:
+    """Check the map of levels, and return its bounds; none if there is no map."""
+    if source.levels is None:
+        return ()
+    negative = positive = 0
+
+    def parts() -> Iterator[tuple[Any, Mask | None, Pixels]]:
+        nonlocal negative, positive
+        for rows in split_range(range(source.image.shape[1]), source.image.rows_at_once):
+            arrays = [frame.read(rows) for frame in source.frames]
+            for columns in split_range(range(source.image.shape[2]), _COLUMNS):
+                some = [array[:, :, columns.start : columns.stop] for array in arrays]
+                pixels, missing, levels = part_of(rows, some)
+                assert levels is not None
+                negative += np.count_nonzero(levels < 0)
+                positive += np.count_nonzero(levels > 0)
+                yield levels, missing, pixels
+
+    bounds = bounds_of(parts())
+    if negative:
+        raise ValueError(f"sigma is negative in {negative} pixels; expected 0 or more")
+    if not positive and not source.in_stack:
+        shape = source.levels.array.shape
+        raise ValueError(f"sigma has shape {shape} and no positive value; expected at least one")
+    return bounds
 
 
-def _scan(frame: Frame, with_means: bool) -> tuple[Sequence[Pixels], Pixels, str]:
-    """Read all pixels once; returns the block means of each channel, a sample of the pixels, and a digest."""
-    digest = hashlib.sha256()
-    channels, height, width = frame.shape
+class Scan(NamedTuple):
+    """The facts about a frame that all of its pixels are read for."""
+
+    means: list[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]
+    """The results of `masked_means` for each channel, if they are needed."""
+    sample: Pixels
+    empty: Mask
+    """Which channels have only missing pixels."""
+    has_missing: bool
+    digest: str
+
+
+def _scan(source: Source, bounds: Sequence[Bounds], with_means: bool) -> Scan:
+    """Read all pixels once."""
+    channels, height, width = source.image.shape
+    digests = [hashlib.sha256() for _ in source.frames]
     block = block_shape((height, width))
     step = -(-height * width // SAMPLE)
-    means: list[list[Pixels]] = [[] for _ in range(channels)]
-    sample: list[Pixels] = []
-    at_once = -(-frame.rows_at_once // block[0]) * block[0]
+    means: list[list[tuple[Pixels, Pixels]]] = [[] for _ in range(channels)]
+    samples: list[tuple[Pixels, Mask]] = []
+    missing_counts = np.zeros(channels, np.int64)
+    at_once = -(-source.image.rows_at_once // block[0]) * block[0]
     for rows in split_range(range(height), at_once):
-        pixels = expect_finite(frame.read(rows))
-        digest.update(np.ascontiguousarray(pixels).data)
-        if with_means:
-            for channel, channel_means in zip(pixels, means, strict=True):
-                channel_means.append(block_means(channel, block).ravel())
-        first = -(rows.start * width) % step
-        sample.append(pixels.reshape(channels, -1)[:, first::step].copy())
-    joined = [np.concatenate(channel_means or [np.empty(0)]) for channel_means in means]
-    return joined, np.concatenate(sample, axis=1), digest.hexdigest()
+        arrays = [frame.read(rows) for frame in source.frames]
+        for digest, array in zip(digests, arrays, strict=True):
+            digest.update(np.ascontiguousarray(array).data)
+        pixels, missing, levels = part_of(rows, arrays)
+        unknown = None if levels is None else unknown_pixels(levels, missing, bounds)
+        excluded = union(missing, unknown, pixels.shape)
+        if missing is not None:
+            missing_counts += np.count_nonzero(missing, axis=(1, 2))
+        for k, channel in enumerate(pixels if with_means else ()):
+            channel_means, share = masked_means(
+                channel, None if excluded is None else excluded[k], block
+            )
+            shares = np.broadcast_to(share, channel_means.shape)
+            means[k].append((channel_means.ravel(), shares.ravel()))
+        places = slice(-(rows.start * width) % step, None, step)
+        some = pixels.reshape(channels, -1)[:, places].copy()
+        gone = np.zeros(some.shape, bool)
+        if excluded is not None:
+            gone = excluded.reshape(channels, -1)[:, places].copy()
+        samples.append((some, gone))
+    empty = missing_counts == height * width
+    if empty.all() and not source.in_stack:
+        raise ValueError("image has no valid pixels; expected at least one")
+    sample, gone = (np.concatenate(parts, axis=1) for parts in zip(*samples, strict=True))
+    return Scan(
+        [
+            (np.concatenate(a), np.concatenate(b))
+            for a, b in (zip(*parts, strict=True) for parts in means if parts)
+        ],
+        filled_sample(sample, gone) if gone.any() else sample,
+        empty,
+        bool(missing_counts.any()),
+        "-".join(digest.hexdigest() for digest in digests),
+    )
 
 
-def expect_finite(pixels: Pixels) -> Pixels:
-    """Return the pixels if all of them are finite and not too large."""
-    if pixels.dtype.kind == "f" and not np.isfinite(pixels).all():
-        raise ValueError(
-            "image has NaN or infinite pixels; expected finite ones in an image that is not held in memory"
-        )
-    expect_in_bounds(pixels)
-    return pixels
+def sample_of(source: Source) -> tuple[Pixels, Mask | None]:
+    """Return squares of a frame side by side, and which of their pixels are missing; a small frame as a whole.
 
-
-def sample_of(frame: Frame) -> tuple[Pixels, npt.NDArray[np.bool_] | None]:
-    """Return squares of a frame side by side, with a mask of the gaps between them; a small frame as a whole."""
-    channels, height, width = frame.shape
+    The gaps between the squares are missing as well.
+    """
+    source = replace(source, levels=None)
+    channels, height, width = source.image.shape
     if height * width <= (_SAMPLES_PER_AXIS * _SAMPLE_SIDE) ** 2:
-        return frame.read(range(height)), None
+        return source.read(range(height))[:2]
     rows, columns = (_sample_ranges(length) for length in (height, width))
     size = [sum(map(len, ranges)) + _GAP * (len(ranges) - 1) for ranges in (rows, columns)]
-    pixels = np.zeros((channels, *size), frame.dtype)
+    pixels = np.zeros((channels, *size), source.image.dtype)
     missing = np.ones(pixels.shape, bool)
     for i, ys in enumerate(rows):
         for j, xs in enumerate(columns):
             top, left = i * (len(ys) + _GAP), j * (len(xs) + _GAP)
             square = (slice(None), slice(top, top + len(ys)), slice(left, left + len(xs)))
-            pixels[square], missing[square] = frame.read(ys, xs), False
+            pixels[square], missing_here, _ = source.read(ys, xs)
+            missing[square] = False if missing_here is None else missing_here
     return pixels, missing
 
 

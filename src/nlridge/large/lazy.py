@@ -15,12 +15,19 @@ class LazyImage:
     """An image of shape (planes, height, width) that is not held in memory.
 
     ``image[:, top:bottom]`` reads or computes these rows and returns an array.  ``image[:1]`` is the first plane, as
-    a lazy image again.  Sums, differences and multiples of lazy images are lazy as well.
+    a lazy image again.  Sums, differences, multiples and powers of lazy images are lazy as well.
     """
 
-    def __init__(self, shape: tuple[int, int, int], read: Callable[[int, int], Image]) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        read: Callable[[int, int], Any],
+        rows_at_once: int = 512,
+    ) -> None:
         self.shape = shape
         self.read = read
+        self.rows_at_once = rows_at_once
+        """How many rows to read at a time where nothing else matters."""
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -41,9 +48,15 @@ class LazyImage:
     def __rmul__(self, factor: float) -> "LazyImage":
         return LazyImage(self.shape, partial(_multiply, factor, self))
 
+    __mul__ = __rmul__
+
+    def __pow__(self, exponent: float) -> "LazyImage":
+        return LazyImage(self.shape, partial(_power, exponent, self))
+
 
 def _select_planes(image: LazyImage, planes: slice, top: int, bottom: int) -> Image:
-    return image.read(top, bottom)[planes]
+    selected: Image = image.read(top, bottom)[planes]
+    return selected
 
 
 def _combine(
@@ -53,7 +66,13 @@ def _combine(
 
 
 def _multiply(factor: float, image: LazyImage, top: int, bottom: int) -> Image:
-    return factor * image.read(top, bottom)
+    multiple: Image = factor * image.read(top, bottom)
+    return multiple
+
+
+def _power(exponent: float, image: LazyImage, top: int, bottom: int) -> Image:
+    power: Image = image.read(top, bottom) ** exponent
+    return power
 
 
 def from_rows(array: Image, first: int, shape: tuple[int, int, int]) -> LazyImage:

@@ -34,22 +34,22 @@ def bytes_in(folder: Path) -> int:
     return total
 
 
-def expect_plausible(array: Any) -> None:
+def expect_plausible(array: Any, name: str = "image") -> None:
     """Refuse a Zarr array whose metadata claim far more than its files can hold."""
     chunk = math.prod(getattr(array, "chunks", None) or (1,))
     if chunk > _LARGEST_CHUNK:
-        raise ValueError(f"image has chunks of {chunk} pixels; expected at most {_LARGEST_CHUNK}")
+        raise ValueError(f"{name} has chunks of {chunk} pixels; expected at most {_LARGEST_CHUNK}")
     root = getattr(getattr(array, "store", None), "root", None)
     if not isinstance(root, Path):
         return  # not a Zarr array in a folder
     if not isinstance(array.metadata.attributes, dict):
         raise ValueError(
-            f"image has attributes {one_line(array.metadata.attributes)}; expected names with values"
+            f"{name} has attributes {one_line(array.metadata.attributes)}; expected names with values"
         )
     stored, pixels = bytes_in(root / array.path), math.prod(array.shape)
     if pixels > max(_MAY_BE_EMPTY, _PIXELS_PER_BYTE * stored):
         raise ValueError(
-            f"image has shape {array.shape}, of which {stored} bytes are stored; expected at least one byte per "
+            f"{name} has shape {array.shape}, of which {stored} bytes are stored; expected at least one byte per "
             f"{_PIXELS_PER_BYTE} pixels"
         )
 

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
+
 from .. import __version__
 from ..files.atomic import lock, put, put_back, writing
 from ..kernels.simd import LANES
@@ -141,12 +143,15 @@ def _digest_of_sources() -> str:
 
 
 def fingerprint(planned: PlannedFrame) -> str:
-    """Return a digest of what must not change for a run to resume: the pixels of the frame and the settings."""
+    """Return a digest of what must not change for a run to resume: the pixels of the frame, its masks
+    and its map of levels, and the settings.
+    """
     plan = planned.plan
     matrices = [[*planes.channels, *planes.matrix.ravel().tolist()] for planes in plan.planes]
-    settings = [_identity_of(value) for value in (plan.noise, plan.tuning, plan.recipe)]
+    settings = [_identity_of(value) for value in (plan.noise, plan.tuning, plan.recipe, plan.runs)]
     planes = [plan.levels.tolist(), matrices]
-    return _short_digest([str(planned.frame.dtype), planned.digest, *settings, *planes])
+    dtypes = [str(frame.dtype) for frame in planned.source.frames]
+    return _short_digest([dtypes, planned.digest, *settings, *planes])
 
 
 def is_resumable(plan: Plan) -> bool:
@@ -160,7 +165,20 @@ def _identity_of(setting: Any) -> str:
     A recipe or a noise model with code from outside the package gets a unique string, so that its runs are not resumed:
     that code may change between runs without any change of the values.
     """
-    return repr(setting) if _is_built_in(setting) else uuid4().hex
+    return _described(setting) if _is_built_in(setting) else uuid4().hex
+
+
+def _described(value: Any) -> str:
+    """Return the repr of a value, but with all of its arrays in full."""
+    if isinstance(value, np.ndarray):
+        digest = hashlib.sha256(np.ascontiguousarray(value).data).hexdigest()
+        return f"{value.dtype}{value.shape}{digest}"
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = [_described(getattr(value, field.name)) for field in fields(value)]
+        return f"{type(value).__qualname__}({', '.join(parts)})"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_described, value))})"
+    return repr(value)
 
 
 def _is_built_in(value: Any) -> bool:
@@ -172,7 +190,7 @@ def _is_built_in(value: Any) -> bool:
         return _is_from_nlridge(value)
     if isinstance(value, tuple):
         return all(map(_is_built_in, value))
-    return value is None or isinstance(value, int | float | str)
+    return value is None or isinstance(value, int | float | str | np.ndarray)
 
 
 def _is_from_nlridge(thing: Any) -> bool:

@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..algorithm import pyramid
-from ..algorithm.inputs import PlaneNoise, StepInputs
+from ..algorithm.inputs import StepInputs
 from ..algorithm.passes import Pass
 from ..engines import cpu
 from ..engines.pool import in_order
@@ -24,17 +23,15 @@ from ..progress import Tick
 from .bands import BandFiles, GroupFiles, bands_of, finish_in_background, split_range
 from .executors import Executor
 from .lazy import Image, LazyImage
-from .scales import coarse_rows, coarser_part, fine_rows, with_coarse_part, with_margin
+from .scales import BandScales, Needed, Part
 
 Strips: TypeAlias = Iterator[tuple[Any, ...]]
 """A range of rows, and these rows of one or several images."""
 Compute: TypeAlias = Callable[[range, int], Strips]
 """Computes some rows of images, from top to bottom, with a number of threads."""
 
-_ROWS = 512  # computed at a time where the engine is not involved
 
-
-class Stages:
+class Stages(BandScales):
     """Passes and scales for `framework.denoised` that keep their results in a folder.
 
     Each result is a stage.  Stages and bands that are already in the folder are not computed again.
@@ -69,21 +66,11 @@ class Stages:
             self.in_use.append((folder, weakref.ref(group_files)))
         return group_files
 
-    def coarser(self, image: LazyImage) -> LazyImage:
-        """See `pyramid`."""
-        planes, height, width = image.shape
-        shape = (planes, *pyramid.coarser_shape((height, width)))
-        return self.stored(partial(_coarser, image), shape)[0]
-
-    def coarser_noise(self, noise: PlaneNoise) -> PlaneNoise:
-        """See `pyramid`."""
-        return pyramid.coarser_noise(noise)
-
-    def with_coarse(
-        self, image: LazyImage, coarse: LazyImage, level: int, most: float
+    def computed(
+        self, shape: tuple[int, int, int], function: Callable[..., Image], *inputs: Needed
     ) -> LazyImage:
-        """See `pyramid`."""
-        return self.stored(partial(_with_coarse, image, coarse, level, most), image.shape)[0]
+        """See `BandScales`."""
+        return self.stored(partial(_computed, function, inputs), shape)[0]
 
     def stored(
         self,
@@ -160,39 +147,17 @@ def _run_pass(inputs: StepInputs, step: Pass, groups: Any, rows: range, workers:
     return cpu.strips(inputs, step, groups, rows=rows, workers=workers, tick=lambda: None)
 
 
-def _coarser(image: LazyImage, rows: range, workers: int) -> Strips:
-    return _map_rows(partial(_coarser_rows, image), rows, workers)
-
-
-def _coarser_rows(image: LazyImage, rows: range) -> tuple[range, Image]:
-    needed = fine_rows(rows, image.shape[1])
-    return rows, coarser_part(image[:, needed.start : needed.stop], needed, rows)
-
-
-def _with_coarse(
-    image: LazyImage, coarse: LazyImage, level: int, most: float, rows: range, workers: int
+def _computed(
+    function: Callable[..., Image], inputs: Sequence[Needed], rows: range, workers: int
 ) -> Strips:
-    return _map_rows(partial(_with_coarse_rows, image, coarse, level, most), rows, workers)
+    """Yield some rows of an image (see `BandScales.computed`)."""
 
+    def strip(some: range) -> tuple[range, Image]:
+        parts = []
+        for image, rows_of in inputs:
+            needed = rows_of(some)
+            parts.append(Part(needed, image[:, needed.start : needed.stop]))
+        return some, function(some, *parts)
 
-def _with_coarse_rows(
-    image: LazyImage, coarse: LazyImage, level: int, most: float, rows: range
-) -> tuple[range, Image]:
-    needed = with_margin(rows, image.shape[1], level)
-    small = coarse_rows(needed)
-    return rows, with_coarse_part(
-        image[:, needed.start : needed.stop],
-        coarse[:, small.start : small.stop],
-        level,
-        most,
-        needed,
-        rows,
-    )
-
-
-def _map_rows(
-    function: Callable[[range], tuple[range, Image]], rows: range, workers: int
-) -> Strips:
-    """Yield function(part) for consecutive parts of the rows."""
     # More than two threads would hold too many rows in memory.
-    return in_order(function, split_range(rows, _ROWS), min(workers, 2))
+    return in_order(strip, split_range(rows, inputs[0][0].rows_at_once), min(workers, 2))

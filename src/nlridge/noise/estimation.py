@@ -1,7 +1,8 @@
 """Estimate the noise of an image from the image alone, for `estimate_sigma` and `estimate_noise`."""
 
 import math
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,18 @@ from . import Array, Noise, power_of_two
 from .gaussian import GaussianNoise
 from .poisson import PoissonGaussianNoise
 
-_Channel = tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]
+Mask = npt.NDArray[np.bool_]
+
+
+class Channel(NamedTuple):
+    """The pixels of a channel, and masks of those that say nothing about the noise."""
+
+    pixels: npt.NDArray[np.float64]
+    excluded: Mask
+    """Missing and saturated pixels."""
+    not_dark: Mask
+    """The same without those that are clipped at the dark end."""
+
 
 # The level of white noise is estimated from the principal components of weakly textured patches.
 _PATCH = 7  # side of a patch
@@ -24,9 +36,6 @@ _SHRINKAGE = (0.74, 0.82, 0.89, 0.95, 0.985, 0.995, 1.0)
 # Corrects for the texture that remains in the smallest eigenvalues; measured on the odd-numbered images of BSD68.
 _TEXTURE = 0.99
 _MOST = 120_000  # largest number of patches considered
-_ASTRAY = (
-    0.4  # largest relative deviation of a channel's noise from the line that all channels follow
-)
 _ALIKE = (
     1.15  # channels whose estimates differ by at most this factor are taken to have the same noise
 )
@@ -34,8 +43,7 @@ _ALIKE = (
 
 def sigma_of(pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) -> float:
     """Estimate the standard deviation of the noise of a plane; see `estimate_sigma`."""
-    pixels, excluded = _usable_pixels(pixels, missing)
-    [(pixels, _)], unit = _in_units([(pixels, excluded)])
+    [(pixels, excluded, _)], unit = _in_units([_channel(pixels, missing)])
     values, _, scale = _normalised(pixels, excluded)
     scale *= unit
     patches = _calm_patches_first(values, excluded)
@@ -47,11 +55,10 @@ def sigma_of(pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) ->
 def noise_of(
     pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None, kind: str = "auto"
 ) -> Noise:
-    """Estimate the noise of an image of (channels, height, width); see `estimate_noise`."""
+    """Estimate white noise of an image of (channels, height, width); see `estimate_noise`."""
     masks = [None] * len(pixels) if missing is None else missing
     if kind != "gaussian":
-        channels = [_usable_pixels(*channel) for channel in zip(pixels, masks, strict=True)]
-        channels, unit = _in_units(channels)
+        channels, unit = usable_channels(pixels, missing)
         noise = _growing_noise(channels, doubt=kind == "auto")
         if noise is not None and noise.gain * unit > 1e-300:
             return PoissonGaussianNoise(
@@ -59,8 +66,8 @@ def noise_of(
             )
         if kind == "poisson":
             raise ValueError(
-                "image has no noise that grows with the signal, or too few pixels of different brightness "
-                "to detect it; expected kind 'auto' or 'gaussian'"
+                "image has no noise that grows with the signal (the kind 'poisson'), or too few pixels of "
+                "different brightness to detect it; expected the kind 'auto' or 'gaussian'"
             )
     sigmas = [sigma_of(*channel) for channel in zip(pixels, masks, strict=True)]
     if max(sigmas) <= _ALIKE * min(sigmas):
@@ -69,40 +76,46 @@ def noise_of(
     return GaussianNoise(sigmas)
 
 
-def _usable_pixels(
-    pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """The pixels of a plane, and a mask of those to exclude: missing or saturated ones."""
+def usable_channels(pixels: npt.NDArray[Any], missing: Mask | None) -> tuple[list[Channel], float]:
+    """The channels of an image of (channels, height, width), divided by a unit, and the unit."""
+    masks = [None] * len(pixels) if missing is None else missing
+    return _in_units([_channel(*channel) for channel in zip(pixels, masks, strict=True)])
+
+
+def _channel(pixels: npt.NDArray[Any], missing: Mask | None) -> Channel:
     excluded = np.zeros(pixels.shape, bool) if missing is None else missing.copy()
     if excluded.all():
-        return np.zeros(pixels.shape), np.zeros(pixels.shape, bool)
+        none = np.zeros(pixels.shape, bool)
+        return Channel(np.zeros(pixels.shape), none, none)
     levels, counts = np.unique(pixels[~excluded], return_counts=True)
-    for extreme, next_to_it in ((0, 1), (-1, -2)):
+    not_dark = excluded
+    for extreme, next_to_it in ((-1, -2), (0, 1)):
         # If values were clipped, many pixels have the extreme value, and few the value next to it. Of counts of few
         # photons, many are 0 as well, but also many are 1.
+        not_dark = excluded
         enough = len(levels) > 2 and counts[extreme] > 0.001 * pixels.size
         if enough and counts[extreme] > 10 * counts[next_to_it]:
-            excluded |= pixels == levels[extreme]
+            excluded = excluded | (pixels == levels[extreme])
     # Missing pixels may be signalling NaNs, with which casts and arithmetic warn.
     valid = pixels if missing is None else np.where(missing, pixels.dtype.type(0), pixels)
-    return valid.astype(np.float64), excluded
+    return Channel(valid.astype(np.float64), excluded, not_dark)
 
 
-def _in_units(channels: list[_Channel]) -> tuple[list[_Channel], float]:
+def _in_units(channels: list[Channel]) -> tuple[list[Channel], float]:
     """The channels divided by a unit, and the unit.
 
     The unit is a power of two if squares of the pixels would overflow or underflow, and 1 otherwise.
     """
     ends = [
         extreme(pixels, where=~excluded, initial=0)
-        for pixels, excluded in channels
+        for pixels, excluded, _ in channels
         for extreme in (np.min, np.max)
     ]
     largest = float(max(map(abs, ends)))
     if largest == 0 or 1e-100 < largest < 1e100:
         return channels, 1.0
     unit = power_of_two(largest)
-    return [(pixels / unit, excluded) for pixels, excluded in channels], unit
+    return [channel._replace(pixels=channel.pixels / unit) for channel in channels], unit
 
 
 def _normalised(
@@ -192,45 +205,108 @@ def _smallest_variance(
         stop = min(len(corners), int(1.1 * count) + 1)
 
 
-def _growing_noise(channels: list[_Channel], doubt: bool) -> PoissonGaussianNoise | None:
+def _growing_noise(channels: list[Channel], doubt: bool) -> PoissonGaussianNoise | None:
     """Estimate noise that grows with the signal in the same way in all channels; None if it does not grow.
 
     With `doubt`, also None unless it clearly grows.
+
+    The variances of blocks are the more precise estimate, since each brightness needs few of them. But they include
+    texture, unless the background is dark and most blocks are free of it. So in all other images, the patches decide
+    whether the noise grows, and the blocks replace their estimate only if they follow a line.
     """
-    measured = [(channel, _variances(*channel)) for channel in channels]
-    measured = [(channel, steps) for channel, steps in measured if steps]
-    steps = np.array([step for _, steps in measured for step in steps]).reshape(-1, 3)
-    if len(steps) < (4 if doubt else 2):
+    blocks = [_block_variances(channel.pixels, channel.not_dark) for channel in channels]
+    precise = _line_of([steps for steps, _ in blocks])
+    if precise is not None and all(darkness < _DARK for _, darkness in blocks):
+        steps = [steps for steps, _ in blocks]
+        if _confirmed(channels, steps, precise, doubt, _DARK_FIELD) is not None:
+            return precise.noise
+    patches = [_variances(channel.pixels, channel.excluded) for channel in channels]
+    line = _line_of(patches)
+    if line is None or (doubt and sum(map(len, patches)) < 4):
+        return None
+    level = _confirmed(channels, patches, line, doubt, _PHOTOGRAPH)
+    if level is None:
+        return None
+    if precise is not None and precise.deviation < _CLOSE:
+        return precise.noise
+    share = min(level, 1.0)
+    noise = line.noise
+    return PoissonGaussianNoise(noise.gain * share**2, noise.read_noise * share, noise.black_level)
+
+
+class _Evidence(NamedTuple):
+    """What it takes to believe that noise grows with the signal."""
+
+    rise: float
+    """The least factor by which the variance grows from the dark end to the bright end."""
+    deviation: float
+    """The largest deviation of a channel from the line that all channels follow."""
+    level: float
+    """The least level of the noise after stabilisation, which is 1 if the model is right."""
+
+
+_PHOTOGRAPH = _Evidence(1.5, 0.4, 0.9)
+# Blocks include texture, so the line has to be steeper and clearer. The level is lower where the noise was clipped.
+_DARK_FIELD = _Evidence(3.0, 0.12, 0.8)
+
+
+class _Line(NamedTuple):
+    """Noise whose variance is a line, fitted to measured variances."""
+
+    noise: PoissonGaussianNoise
+    deviation: float
+    """The median relative deviation of the variances from the line."""
+
+
+def _line_of(channels: list[Array]) -> _Line | None:
+    """Fit a line to the variances of all channels; None if it falls, or if there are fewer than two."""
+    steps = np.concatenate(channels)
+    if len(steps) < 2:
         return None
     slope, offset, _ = _robust_line(*steps.T)
     if slope <= 0:
         return None
-    if doubt:
-        # Channels with Gaussian noise that differ in brightness and in noise lie on a line as well: the noise of at
-        # least one channel has to rise by itself, and all channels have to follow the line.
-        if not any(_rises(np.array(steps)) for _, steps in measured if len(steps) >= 4):
-            return None
-        for _, channel_steps in measured:
-            brightness, variance, _ = np.array(channel_steps).T
-            if np.median(np.abs(variance / (slope * brightness + offset) - 1)) > _ASTRAY:
-                return None
     noise = (
         PoissonGaussianNoise(slope, math.sqrt(offset))
         if offset >= 0
         else PoissonGaussianNoise(slope, 0.0, -offset / slope)
     )
-    level = min(_stabilised_level(*channel, noise) for channel, _ in measured)
-    if doubt and level < 0.9:  # texture was taken for noise
-        return None
-    share = min(level, 1.0)
-    return PoissonGaussianNoise(noise.gain * share**2, noise.read_noise * share, noise.black_level)
+    return _Line(noise, _deviation(steps, noise))
 
 
-def _rises(steps: Array) -> bool:
-    """Whether the variances clearly grow with brightness."""
+def _deviation(steps: Array, noise: PoissonGaussianNoise) -> float:
+    """The median relative deviation of variances from those of a noise model."""
+    brightness, variance, _ = steps.T
+    expected = noise.gain * (brightness - noise.black_level) + noise.read_noise**2
+    return float(np.median(np.abs(variance / expected - 1)))
+
+
+def _confirmed(
+    channels: list[Channel],
+    variances: list[Array],
+    line: _Line,
+    doubt: bool,
+    evidence: _Evidence,
+) -> float | None:
+    """The level of the noise after stabilisation; None if there is `doubt` that the noise grows."""
+    measured = [(*pair,) for pair in zip(channels, variances, strict=True) if len(pair[1])]
+    if doubt:
+        # Channels with Gaussian noise that differ in brightness and in noise lie on a line as well: the noise of at
+        # least one channel has to rise by itself, and all channels have to follow the line.
+        if not any(_rises(steps, evidence.rise) for _, steps in measured if len(steps) >= 4):
+            return None
+        if any(_deviation(steps, line.noise) > evidence.deviation for _, steps in measured):
+            return None
+    level = min(_stabilised_level(*channel[:2], line.noise) for channel, _ in measured)
+    # Texture was taken for noise if patches with little texture have less noise than the line.
+    return None if doubt and level < evidence.level else level
+
+
+def _rises(steps: Array, factor: float) -> bool:
+    """Whether the variances clearly grow with brightness, by more than a factor from the dark end to the bright end."""
     slope, offset, error = _robust_line(*steps.T)
     low, high = steps[:, 0].min(), steps[:, 0].max()
-    return slope * high + offset > 1.5 * max(slope * low + offset, 0) and slope > 3 * error
+    return slope * high + offset > factor * max(slope * low + offset, 0) and slope > 3 * error
 
 
 def _stabilised_level(
@@ -254,29 +330,85 @@ def _stabilised_level(
 _STEPS = 16  # number of brightness steps
 
 
-def _variances(
-    pixels: npt.NDArray[np.float64], missing: npt.NDArray[np.bool_]
-) -> list[tuple[float, float, int]]:
+def _variances(pixels: npt.NDArray[np.float64], missing: Mask) -> Array:
     """The brightness, the variance of the noise and the number of patches, for each step of brightness."""
     values, mean, scale = _normalised(pixels, missing)
     patches = _calm_patches_first(values, missing)
     if patches is None or scale == 0:
-        return []
+        return np.empty((0, 3))
     corners, energies = patches
     brightness = _sums(values, _PATCH, _PATCH).ravel()[corners] / _PATCH**2
     low, high = np.percentile(brightness, [0.5, 99.5])
-    # Steps are narrow in the dark, where the relative change of the variance is largest.
-    step = np.floor(np.sqrt(np.maximum(brightness - low, 0) / max(high - low, 1e-12)) * _STEPS)
     steps = []
-    for k in range(_STEPS):
-        here = np.flatnonzero(step == k)
+    for here in _of_each_step(brightness, low, high, _STEPS):
         if len(here) >= 2000:
             # A large share: most patches of one brightness are pure noise, and few of them are not representative.
             variance = _smallest_variance(values, corners[here], energies[here], share=0.5)
             variance *= _TEXTURE**2
             middle = float(brightness[here].mean())
             steps.append((middle * scale + mean, variance * scale**2, len(here)))
-    return steps
+    return np.array(steps).reshape(-1, 3)
+
+
+def _of_each_step(
+    brightness: Array, low: float, high: float, count: int
+) -> Iterator[npt.NDArray[np.intp]]:
+    """The indices of the values in each step of brightness.
+
+    Steps are narrow in the dark, where the relative change of the variance is largest.
+    """
+    step = np.floor(np.sqrt(np.maximum(brightness - low, 0) / max(high - low, 1e-12)) * count)
+    for k in range(count):
+        yield np.flatnonzero(step == k)
+
+
+_BLOCK = 6  # side of a block
+_BLOCK_STEPS = 24
+_FEWEST = 40  # blocks of a step
+# The median of the variances of blocks of Gaussian noise, relative to the true one; by a simulation that
+# tests/test_noise.py repeats.
+_MEDIAN = 0.93
+_DARK = 0.1  # darkness of a background, relative to the brightest parts
+_CLOSE = 0.05  # largest deviation of blocks without texture from a line
+
+
+def _block_variances(pixels: npt.NDArray[np.float64], missing: Mask) -> tuple[Array, float]:
+    """The same as `_variances` for blocks, and how bright the median block is between the darkest and the brightest.
+
+    The variance of a block is the mean square of its mixed second differences, in which linear and quadratic changes of
+    brightness cancel out.
+    """
+    nothing = np.empty((0, 3)), 1.0
+    if min(pixels.shape) < _BLOCK + 2:
+        return nothing
+    values, mean, scale = _normalised(pixels, missing)
+    taps = np.array([1, -2, 1], np.float32) / np.float32(math.sqrt(6))
+    squares, means = _filtered(values, taps) ** 2, _filtered(values, taps**2)
+    variance, brightness = (
+        _sums(image, _BLOCK, _BLOCK)[::3, ::3].ravel() / _BLOCK**2 for image in (squares, means)
+    )
+    complete = _sums(missing, _BLOCK + 2, _BLOCK + 2)[::3, ::3].ravel() < 0.5
+    variance, brightness = variance[complete], brightness[complete]
+    if len(brightness) < 1000 or scale == 0:
+        return nothing
+    low, middle, high = np.percentile(brightness, [0.5, 50, 99.8])
+    steps = [
+        (
+            float(brightness[here].mean()) * scale + mean,
+            float(np.median(variance[here])) / _MEDIAN * scale**2,
+            len(here),
+        )
+        for here in _of_each_step(brightness, low, brightness.max(), _BLOCK_STEPS)
+        if len(here) >= _FEWEST
+    ]
+    return np.array(steps).reshape(-1, 3), float((middle - low) / max(high - low, 1e-12))
+
+
+def _filtered(values: npt.NDArray[Any], taps: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Filter columns and rows by three taps; the result has no border."""
+    for _ in range(2):
+        values = (taps[0] * values[:-2] + taps[1] * values[1:-1] + taps[2] * values[2:]).T
+    return values
 
 
 def _robust_line(x: Array, y: Array, count: Array) -> tuple[float, float, float]:

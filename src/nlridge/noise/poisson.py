@@ -34,13 +34,18 @@ class PoissonGaussianNoise:
     Notes
     -----
     The generalised Anscombe transform makes the variance of the noise the same everywhere. The result is transformed
-    back by a closed-form approximation of the exact unbiased inverse [1]_, which is accurate down to about one photon
-    per pixel.
+    back by a closed-form approximation of the exact unbiased inverse [1]_. Its error is below half a percent for photons
+    alone, and below 0.04 photons with read noise.
+
+    Below about six photons per pixel, `denoise` runs several times, each time on a mixture of the image and the last
+    result [2]_.
 
     References
     ----------
     .. [1] M. Mäkitalo and A. Foi, "Optimal inversion of the generalized Anscombe transformation for
        Poisson-Gaussian noise", IEEE Transactions on Image Processing 22(1), 2013.
+    .. [2] L. Azzari and A. Foi, "Variance stabilization for noisy+estimate combination in iterative Poisson
+       denoising", IEEE Signal Processing Letters 23(8), 2016.
 
     Examples
     --------
@@ -95,11 +100,20 @@ class PoissonGaussianNoise:
         """The constant under the root of the Anscombe transform: 3/8 plus the variance of the read noise in counts."""
         return 3 / 8 + (self.read_noise / self.gain) ** 2
 
-    def stabilise(self, image: npt.NDArray[Any]) -> Array:
+    def photons(self, image: npt.NDArray[Any]) -> Array:
+        """The number of photons that would give each pixel its value, if there were no read noise."""
         with np.errstate(over="ignore"):
             counts = (image.astype(np.float64) - self.black_level) / self.gain
-        counts = np.minimum(counts, 1e300)
-        return 2 * np.sqrt(np.maximum(counts + self._darkest, 0))
+        return np.minimum(counts, 1e300)
+
+    def weakened(self, factor: float) -> "PoissonGaussianNoise":
+        """The noise with its standard deviation multiplied by a factor, at the same signal."""
+        return PoissonGaussianNoise(
+            self.gain * factor**2, self.read_noise * factor, self.black_level
+        )
+
+    def stabilise(self, image: npt.NDArray[Any]) -> Array:
+        return 2 * np.sqrt(np.maximum(self.photons(image) + self._darkest, 0))
 
     def variance(self, truth: Array, level: Array) -> Array:
         return self.gain * np.maximum(truth - self.black_level, 0) + self.read_noise**2

@@ -50,6 +50,19 @@ class Planes(NamedTuple):
             return float(variances[0, 0, 0])
         return variances
 
+    def correlation(self, between: Array, levels: Array) -> npt.NDArray[np.float64]:
+        """The autocovariance of the noise of each plane, in units of its variance if channels were independent.
+
+        `between` is the correlation of the noise of all channels, (channels, channels, height, width), and `levels`
+        are their noise levels.
+        """
+        mixing = np.asarray(self.matrix * levels[self.channels], np.float64)
+        own = between[np.ix_(self.channels, self.channels)]
+        power = np.square(mixing).sum(axis=1)
+        covariance: npt.NDArray[np.float64] = np.einsum("pi,ijyx,pj->pyx", mixing, own, mixing)
+        covariance /= power[:, None, None]
+        return covariance
+
 
 def select_channels(image: Image, channels: list[int]) -> Image:
     """Some channels of an image, as a view if they are adjacent."""
@@ -68,11 +81,14 @@ def _product(matrix: Array, image: Image) -> Image:
     return planes
 
 
-def planes_of(covariance: Array, sigmas: Array, scales: Array) -> list[Planes]:
+def planes_of(
+    covariance: Array, sigmas: Array, scales: Array, between: Array | None = None
+) -> list[Planes]:
     """Divide the channels of an image into sets of related channels, each with its transform to planes.
 
     `covariance` is that of the channels in units of their noise, and `sigmas` are their noise levels. Channels without
-    noise are left out. Planes are computed from the channels multiplied by `scales`.
+    noise are left out. Planes are computed from the channels multiplied by `scales`. `between` is the correlation of
+    the noise of the channels, if it is not white.
 
     In units of the noise, all channels have the same noise, and any rotation preserves that. The rotation is `OPPONENT`
     for three channels of the same level, such as red, green and blue, and otherwise the one to their principal
@@ -82,7 +98,10 @@ def planes_of(covariance: Array, sigmas: Array, scales: Array) -> list[Planes]:
     if len(noisy) == 0:
         return []
     sets = []
-    for indices in _related((covariance - np.eye(len(sigmas)))[np.ix_(noisy, noisy)]):
+    noise: Array = np.eye(len(sigmas))
+    if between is not None:
+        noise = between[..., between.shape[2] // 2, between.shape[3] // 2]
+    for indices in _related((covariance - noise)[np.ix_(noisy, noisy)]):
         channels = noisy[indices].tolist()
         levels = (sigmas * scales)[channels]
         if len(channels) == 1:

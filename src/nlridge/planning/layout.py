@@ -46,23 +46,25 @@ class Layout(NamedTuple):
         return image
 
     def spread(self, name: str, array: npt.NDArray[Any], instead: str = "") -> npt.NDArray[Any]:
-        """`frames` of an array that has the shape of the image, or lacks the axis of the stack, of channels, or both.
+        """`frames` of an array that may lack axes (see `lacking`); those have a length of 1."""
+        return self.frames(np.expand_dims(array, self.lacking(name, array.shape, instead)))
 
-        An axis that the array lacks has a length of 1. `name` and `instead` appear in the error message: the name of
-        the array, and what may be given instead of an array.
+    def lacking(self, name: str, shape: tuple[int, ...], instead: str = "") -> tuple[int, ...]:
+        """The axes of the image that an array lacks: none, that of the stack, of the channels, or both.
+
+        `name` and `instead` appear in the error message: the name of the array, and what may be given instead of an
+        array.
         """
-        lacking = [[], [self.channel], [self.stack], [self.stack, self.channel]]
         expected = []
-        for axes in lacking:
-            if None in axes:
+        for axes in [], [self.channel], [self.stack], [self.stack, self.channel]:
+            known = tuple(axis for axis in axes if axis is not None)
+            if len(known) < len(axes):
                 continue
-            shape = tuple(n for axis, n in enumerate(self.shape) if axis not in axes)
-            if array.shape == shape:
-                return self.frames(np.expand_dims(array, tuple(axes)))  # type: ignore[arg-type]
-            expected.append(str(shape))
-        raise ValueError(
-            f"{name} has shape {array.shape}; expected {instead}{' or '.join(expected)}"
-        )
+            rest = tuple(n for axis, n in enumerate(self.shape) if axis not in known)
+            if shape == rest:
+                return known
+            expected.append(str(rest))
+        raise ValueError(f"{name} has shape {shape}; expected {instead}{' or '.join(expected)}")
 
 
 def layout_of(

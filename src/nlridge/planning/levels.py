@@ -1,5 +1,8 @@
 """The noise level of each pixel, and which pixels are so noisy that they are better filled in from their neighbours."""
 
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +11,7 @@ import numpy.typing as npt
 from ..checks import LARGEST
 from ..noise import Noise, power_of_two
 from .layout import Layout
-from .missing import blurred
+from .missing import AROUND, blurred
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -29,14 +32,9 @@ _BELIEVED = 0.25
 # of a typical pixel, which float32 cannot resolve.
 UNKNOWN = 1e4
 
-
-def expect_in_bounds(pixels: npt.NDArray[Any], present: Mask | bool = True) -> None:
-    """Raise an error if pixels are so large that sums of them would overflow."""
-    largest = max(abs(end(pixels, where=present, initial=0)) for end in (np.min, np.max))
-    if float(largest) > LARGEST:
-        raise ValueError(
-            f"image has values up to {largest:.4g}; expected none larger than {LARGEST:g}"
-        )
+REACH = 2 * AROUND  # distance, in pixels, up to which levels of a map affect a bounded one
+_STEP = 42  # bits of a float64 that are ignored by `LevelCounts`: steps are at most 2^-10 wide
+_AT_ONCE = 2**20  # pixels of a map that are counted at a time
 
 
 class Levels(NamedTuple):
@@ -51,6 +49,9 @@ class Levels(NamedTuple):
     unknown ones."""
     unknown: Mask | None = None
     """Pixels of which nothing is known. They count as missing, except that the result has values for them."""
+
+
+INSTEAD_OF_MAP = "a number, one for each channel, or "
 
 
 def levels_of(noise: Noise, layout: Layout) -> npt.NDArray[np.float64]:
@@ -70,7 +71,55 @@ def levels_of(noise: Noise, layout: Layout) -> npt.NDArray[np.float64]:
                 )
             )
         return levels.reshape(1, -1, 1, 1)
-    return layout.spread("sigma", levels, "a number, one for each channel, or ")
+    return layout.spread("sigma", levels, INSTEAD_OF_MAP)
+
+
+class LevelCounts(NamedTuple):
+    """How many pixels of a map have which level, in steps of up to 0.1 %.
+
+    The counts of the parts of a map add up to those of the whole, in whatever order, so that maps need not be in memory.
+    """
+
+    levels: Array
+    """The smallest level in each step, in increasing order."""
+    counts: npt.NDArray[np.int64]
+
+    def quantile(self, share: float, most: float = math.inf) -> float:
+        """The level below which a share of the pixels lie, among those in steps that begin at `most` or less.
+
+        If it lies between two levels, it is their mean.
+        """
+        totals = np.cumsum(self.counts[: np.count_nonzero(self.levels <= most)])
+        places = [np.searchsorted(totals, share * totals[-1], side) for side in ("left", "right")]
+        return float(self.levels[np.minimum(places, len(totals) - 1)].mean())
+
+
+def counted(levels: Array, before: LevelCounts | None = None) -> LevelCounts:
+    """Count positive levels, and add the counts to those from before."""
+    counts = before or LevelCounts(np.empty(0), np.empty(0, np.int64))
+    for start in range(0, levels.size, _AT_ONCE):
+        ordered = np.sort(levels[start : start + _AT_ONCE])
+        own = _in_steps(ordered, np.ones(ordered.size, np.int64))
+        both = np.concatenate([counts.levels, own.levels])
+        order = np.argsort(both)
+        counts = _in_steps(both[order], np.concatenate([counts.counts, own.counts])[order])
+    return counts
+
+
+def _in_steps(levels: Array, counts: npt.NDArray[np.int64]) -> LevelCounts:
+    """Add up the counts of levels in the same step; levels are in increasing order."""
+    steps = levels.view(np.uint64) >> np.uint64(_STEP)
+    first = np.flatnonzero(np.diff(steps, prepend=~steps[:1]))
+    return LevelCounts(levels[first], np.add.reduceat(counts, first))
+
+
+class Bounds(NamedTuple):
+    """What is decided about a map of levels from all of its pixels."""
+
+    typical: float
+    """The median of the levels that are positive and not unknown; 0 if there are none."""
+    largest: float
+    """Pixels with a larger level are unknown."""
 
 
 def usable_levels(levels: Array, missing: Mask | None, pixels: npt.NDArray[Any]) -> Levels:
@@ -78,56 +127,93 @@ def usable_levels(levels: Array, missing: Mask | None, pixels: npt.NDArray[Any])
 
     `levels` broadcasts against the image.
     """
-    channels = pixels.shape[0]
     if levels.shape[1:] == (1, 1):
-        return Levels(levels, np.broadcast_to(levels[:, 0, 0], channels), None)
-    maps, typical, unreliable, unknown = [], [], [], []
-    for k, level in enumerate(levels):
-        own = [k] if len(levels) == channels else range(channels)
-        absent: Mask = np.zeros(level.shape, bool)
-        if missing is not None:
-            absent = np.all([missing[c] for c in own], axis=0)
-        not_finite = np.count_nonzero(~np.isfinite(level) & ~absent)
-        if not_finite:
-            raise ValueError(
-                f"sigma is not finite in {not_finite} pixels that are not missing; expected finite numbers, "
-                "or a mask that marks these pixels as missing"
-            )
-        level = np.minimum(level, LARGEST)
-        span = max(_range(pixels[c], None if missing is None else missing[c]) for c in own)
-        unknown_here = _unknown(level, absent | ~(level > 0), span)
-        valid = level[~absent & (level > 0) & ~unknown_here]
-        middle = float(np.median(valid)) if valid.size else 0.0
-        bounded = np.maximum(np.where(absent, middle, level), FLOOR * middle)
-        bounded, unreliable_here = _without_outliers(bounded, unknown_here, middle)
+        return Levels(levels, np.broadcast_to(levels[:, 0, 0], len(pixels)), None)
+    bounds = bounds_of([(levels, missing, pixels)])
+    return bounded_levels(levels, missing, bounds, len(pixels))
+
+
+def bounds_of(
+    parts: Iterable[tuple[Array, Mask | None, npt.NDArray[Any]]],
+) -> tuple[Bounds, ...]:
+    """Check a map, and return the bounds of each of its channels.
+
+    Each part is some rows of the map, of the mask of missing pixels and of the image, as (channels, rows, width).
+    """
+    counts: dict[int, LevelCounts] = {}
+    lows, highs = defaultdict[int, list[float]](list), defaultdict[int, list[float]](list)
+    not_finite = 0
+    for levels, missing, pixels in parts:
+        absent = _absent(levels, missing)
+        not_finite += np.count_nonzero(~np.isfinite(levels) & ~absent)
+        for k, level in enumerate(levels):
+            valid = np.minimum(level[~absent[k] & (level > 0)], LARGEST)
+            counts[k] = counted(valid, counts.get(k))
+        for k, channel in enumerate(pixels):
+            present = channel if missing is None else channel[~missing[k]]
+            if present.size:
+                lows[k].append(float(present.min()))
+                highs[k].append(float(present.max()))
+    if not_finite:
+        raise ValueError(
+            f"sigma is not finite in {not_finite} pixels that are not missing; expected finite numbers, "
+            "or a mask that marks these pixels as missing"
+        )
+    spans = {k: max(highs[k]) - min(lows[k]) for k in highs}
+    if len(counts) < len(pixels):  # one level for all channels
+        spans = {0: max(spans.values(), default=0.0)}
+    return tuple(_bounds(counts[k], spans.get(k, 0.0)) for k in counts)
+
+
+def _absent(levels: Array, missing: Mask | None) -> Mask:
+    """Where a map is not used: where all channels that it is for are missing."""
+    if missing is None:
+        return np.zeros(levels.shape, bool)
+    return missing if len(levels) == len(missing) else np.all(missing, axis=0)[None]
+
+
+def _bounds(counts: LevelCounts, span: float) -> Bounds:
+    """The bounds of a channel of a map; `span` is the range of the image."""
+    if not counts.levels.size:
+        return Bounds(0.0, math.inf)
+    most = _BEYOND * span
+    if counts.levels[-1] > most:
+        most = max(most, counts.quantile(_BELIEVED))
+    typical = counts.quantile(0.5, most)
+    largest = min(max(most, _OUTLYING * typical), UNKNOWN * typical)
+    return Bounds(counts.quantile(0.5, largest), largest)
+
+
+def bounded_levels(
+    levels: Array, missing: Mask | None, bounds: Sequence[Bounds], channels: int
+) -> Levels:
+    """The levels of a map, or of some of its rows, within bounds.
+
+    If these are not all rows, the result is that of the whole map at least `REACH` rows away from the cut.
+    """
+    maps, unreliable = [], []
+    unknown = unknown_pixels(levels, missing, bounds)
+    for level, absent, unknown_here, (typical, _) in zip(
+        levels, _absent(levels, missing), unknown, bounds, strict=True
+    ):
+        bounded = np.where(absent, typical, np.minimum(level, LARGEST))
+        bounded, unreliable_here = _without_outliers(
+            np.maximum(bounded, FLOOR * typical), unknown_here, typical
+        )
         maps.append(bounded)
-        typical.append(middle)
         unreliable.append(unreliable_here)
-        unknown.append(unknown_here)
     return Levels(
         np.stack(maps),
-        np.broadcast_to(np.array(typical), channels),
-        *(np.stack(masks) if np.any(masks) else None for masks in (unreliable, unknown)),
+        np.broadcast_to(np.array([typical for typical, _ in bounds]), channels),
+        np.stack(unreliable) if np.any(unreliable) else None,
+        unknown if unknown.any() else None,
     )
 
 
-def _range(channel: npt.NDArray[Any], missing: Mask | None) -> float:
-    """The range of the pixels that are not missing."""
-    present = channel if missing is None else channel[~missing]
-    return float(present.max()) - float(present.min()) if present.size else 0.0
-
-
-def _unknown(level: Array, excluded: Mask, span: float) -> Mask:
-    """The pixels of which nothing is known; `span` is the range of the image."""
-    valid = level[~excluded]
-    if not valid.size:
-        return np.zeros(level.shape, bool)
-    most = _BEYOND * span
-    if valid.max() > most:
-        most = max(most, float(np.quantile(valid, _BELIEVED)))
-    typical = float(np.median(valid[valid <= most]))
-    unknown: Mask = (level > most) & (level > _OUTLYING * typical) | (level > UNKNOWN * typical)
-    return unknown & ~excluded
+def unknown_pixels(levels: Array, missing: Mask | None, bounds: Sequence[Bounds]) -> Mask:
+    """The pixels of a map, or of some of its rows, of which nothing is known."""
+    largest = np.array([[[bound.largest]] for bound in bounds])
+    return (np.minimum(levels, LARGEST) > largest) & ~_absent(levels, missing)
 
 
 def _without_outliers(level: Array, unknown: Mask, typical: float) -> tuple[Array, Mask]:

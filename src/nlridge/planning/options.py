@@ -12,6 +12,9 @@ from ..checks import LARGEST, checked_positive, number, shown
 from ..noise import Noise
 from ..noise.gaussian import GaussianNoise
 
+KINDS = ("auto", "gaussian", "poisson", "correlated")
+"""The kinds of noise that can be estimated; "auto" decides which of them fits the image."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -20,27 +23,36 @@ class Options:
     noise: Noise | None = None
     """The noise model; None if the noise is to be estimated."""
     kind: str = "auto"
-    """The kind of noise to estimate: "auto", "gaussian" or "poisson"."""
+    """The kind of noise to estimate, one of `KINDS`."""
     tuning: Tuning = DEFAULT
     method: str | Recipe = "standard"
     data_range: float | None = None
 
 
 def checked_options(
-    sigma: Any, noise: Any, method: Any, data_range: Any, tuning: Tuning, kind: str = "auto"
+    sigma: Any, noise: Any, method: Any, data_range: Any, tuning: Tuning
 ) -> Options:
     """Check the arguments of `denoise`, and return them as `Options`."""
+    model = checked_noise(sigma, noise)
     return Options(
-        checked_noise(sigma, noise),
-        kind,
+        model,
+        noise if model is None and noise is not None else "auto",
         tuning,
         checked_method(method),
         None if data_range is None else checked_positive("data_range", data_range),
     )
 
 
+def checked_kind(name: str, kind: Any) -> str:
+    """Return a kind of noise, or raise an error that names the argument."""
+    if not isinstance(kind, str) or kind not in KINDS:
+        *first, last = map(repr, KINDS)
+        raise ValueError(f"{name} is {shown(kind)}; expected {', '.join(first)} or {last}")
+    return kind
+
+
 def checked_noise(sigma: Any, noise: Any) -> Noise | None:
-    """The noise model, or None if neither argument is given; `sigma` stands for Gaussian noise."""
+    """The noise model, or None if the noise is to be estimated; `sigma` stands for Gaussian noise."""
     if sigma is not None and noise is not None:
         raise ValueError(
             f"sigma is given and noise is {shown(noise)}; expected at most one of them"
@@ -49,9 +61,13 @@ def checked_noise(sigma: Any, noise: Any) -> Noise | None:
         return _checked_sigma(sigma)
     if noise is None:
         return None
+    if isinstance(noise, str):
+        checked_kind("noise", noise)
+        return None
     if isinstance(noise, type) or not isinstance(noise, Noise):
         raise TypeError(
-            f"noise is {shown(noise)}; expected a noise model such as nlridge.GaussianNoise(10)"
+            f"noise is {shown(noise)}; expected a noise model such as nlridge.GaussianNoise(10), "
+            "or a kind such as 'poisson'"
         )
     try:
         with np.errstate(over="ignore"):  # of larger floats

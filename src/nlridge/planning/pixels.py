@@ -1,14 +1,14 @@
 """Convert pixels to stabilised float32 planes and back, for whole images or some of their rows."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from ..noise.poisson import PoissonGaussianNoise
 from ..patches.matching import BRIGHT
-from .channels import Image
-from .missing import fill
+from .channels import Image, Planes
 from .plan import Plan, float_type
 
 Pixels = npt.NDArray[Any]
@@ -24,7 +24,7 @@ def stabilised(
 ) -> Image:
     """Stabilise and scale the given channels; the others are 0.
 
-    `missing` pixels have no value. The values of `filled` pixels are computed from their neighbours.
+    `missing` pixels have no value. Pixels to be `filled` in from their neighbours are NaN (see `fill`).
     """
     noisy = np.zeros(pixels.shape, np.float32)
     for channel in channels:
@@ -46,9 +46,39 @@ def stabilised(
                 f"sigma is {plan.levels[channel]:.4g}; expected at least 1e-12 of the image's "
                 f"largest value, {largest / scale:.4g}"
             )
-        if filled is not None and filled[channel].any():
-            noisy[channel] = fill(noisy[channel], filled[channel])
+        if filled is not None:
+            noisy[channel, filled[channel]] = np.nan
     return noisy
+
+
+def counts_of(
+    plan: Plan, channels: Sequence[int], pixels: Pixels, filled: Mask | None = None
+) -> Image:
+    """Some channels of an image of few photons, in photons; `filled` is as for `stabilised`."""
+    noise = cast(PoissonGaussianNoise, plan.noise)  # no other noise is planned in runs
+    counts = np.zeros((len(channels), *pixels.shape[1:]), np.float32)
+    for k, channel in enumerate(channels):
+        for rows in _some_rows(counts[k]):
+            part = pixels[channel, rows]
+            if filled is not None:
+                part = np.where(filled[channel, rows], 0, part)
+            counts[k, rows] = np.minimum(noise.photons(part), BRIGHT)
+        if filled is not None:
+            counts[k, filled[channel]] = np.nan
+    return counts
+
+
+def renewed(planes: Planes, noisy: Image, filled: Mask, pilot: Image) -> Image:
+    """The noisy planes of the second step: `filled` pixels take their values from the pilot.
+
+    `noisy` and `filled` have only the channels of these planes.
+    """
+    return planes.product(np.where(filled, planes.back(pilot), noisy))
+
+
+def with_estimate(counts: Image, filled: Mask, estimate: Image) -> Image:
+    """The counts, with the values of an estimate where pixels were filled in."""
+    return np.where(filled, estimate, counts)
 
 
 def restored(
@@ -66,7 +96,7 @@ def restored(
             for rows in _some_rows(stable):
                 with np.errstate(over="ignore"):
                     values = np.divide(stable[rows], plan.scales[channel], dtype=np.float64)
-                values = plan.noise.restore(values)
+                values = plan.result_noise.restore(values)
                 # A result may be slightly larger than the largest pixel, and would overflow near the dtype's limit.
                 values = np.clip(values, -largest, largest)
                 valid = True if missing is None else ~missing[channel, rows]

@@ -5,26 +5,30 @@ rest.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..algorithm.filtering import filters_of
 from ..algorithm.inputs import PlaneNoise
+from ..algorithm.passes import Pass, all_passes
 from ..algorithm.recipes import recipe
 from ..algorithm.settings import Recipe
 from ..algorithm.tuning import Tuning
 from ..noise import Noise, power_of_two
+from ..noise.correlated import correlation_between
+from ..noise.poisson import PoissonGaussianNoise
 from .channels import Planes, planes_of
+from .doubts import VISIBLE, doubt_about
 from .options import Options
+from .photons import Run, halved, run_settings
 
 Array = npt.NDArray[np.float64]
 
-# As a share of the range: weaker noise is invisible, and float32 could not resolve its square.
 SAMPLE = 2**20  # pixels of each channel that suffice for the covariance
-_VISIBLE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +45,12 @@ class Facts:
     """The covariance of the stabilised channels, in units of their noise."""
     empty: npt.NDArray[np.bool_] | None = None
     """Which channels have only missing pixels."""
+    photons: float = math.inf
+    """The typical number of photons in a pixel; see `typical_photons`."""
+    dtype: np.dtype[Any] | None = None
+    """The type of the image; None for floats of any type."""
+    present: float = 1.0
+    """The share of the pixels that are not missing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +67,36 @@ class Plan:
     planes: tuple[Planes, ...]
     """The sets of channels that are denoised together; channels without noise belong to none."""
     tuning: Tuning
+    doubt: str = ""
+    """Why the noise that was given cannot be meant; empty if it can."""
+    runs: tuple[Run, ...] = ()
+    """The runs over an image of few photons; empty if the recipe is run once. The last one has the plan's recipe."""
+
+    @property
+    def result_noise(self) -> Noise:
+        """The noise model that restores the result."""
+        noise = self.noise
+        if self.runs and isinstance(noise, PoissonGaussianNoise):
+            noise = noise.weakened(self.runs[-1].share)
+        return noise
+
+    def passes(self) -> Iterator[tuple[tuple[int, int], Pass]]:
+        """The passes over a set of planes, each with the shape of its image."""
+        if not self.runs:
+            yield from all_passes(self.recipe, self.shape[1:])
+        for run in self.runs:
+            yield from all_passes(run.recipe, halved(self.shape[1:], run.halvings))
 
     def plane_noise(self, planes: Planes, levels: Array) -> PlaneNoise:
         """The noise of a set of planes, from the noise levels of the channels, which broadcast against the image."""
         scales = self.scales[:, None, None] if len(levels) > 1 else self.scales.max()
-        return PlaneNoise(planes.variance(np.square(levels * scales).astype(np.float32)))
+        variance = planes.variance(np.square(levels * scales).astype(np.float32))
+        return PlaneNoise(variance, self.correlation(planes))
+
+    def correlation(self, planes: Planes) -> Array | None:
+        """The autocovariance of the noise of each plane of a set; None for white noise."""
+        between = correlation_between(self.noise, self.shape[0])
+        return None if between is None else planes.correlation(between, self.levels * self.scales)
 
 
 def plan_for(
@@ -71,30 +106,68 @@ def plan_for(
 
     By default, `scales` are the powers of two that bring the noise close to 1, where float32 is most accurate.
     """
-    channels = shape[0]
-    ends = [facts.noise.stabilise(np.array(pair, np.float64)) for pair in facts.ends]
-    with np.errstate(invalid="ignore"):  # a custom model may return infinity
-        spans = np.ptp(ends, axis=1)
-    ranges = np.broadcast_to(spans, channels)
-    noisy = facts.levels > np.maximum(_VISIBLE * ranges, 1e-300)
+    ranges = _ranges(shape[0], facts.noise, facts.ends)
+    noisy = facts.levels > np.maximum(VISIBLE * ranges, 1e-300)
     if facts.empty is not None:
         noisy = noisy & ~facts.empty
     levels = np.where(noisy, facts.levels, 0.0)
     if scales is None:
         scales = np.array([1 / power_of_two(level) if level > 0 else 0.0 for level in levels])
-    method = options.method
-    if isinstance(method, str):
-        typical, span = (_rms(values[noisy]) if noisy.any() else 1.0 for values in (levels, ranges))
-        method = recipe(method, typical, span)
+    between = correlation_between(facts.noise, shape[0])
+    plane_sets = tuple(planes_of(facts.covariance, levels, scales, between))
+    correlation = "none"
+    if between is not None:
+        correlations = (planes.correlation(between, levels * scales) for planes in plane_sets)
+        noises = [PlaneNoise(1.0, of_planes) for of_planes in correlations]
+        short = all(filters_of(noise.correlation) is not None for noise in noises)
+        correlation = "short" if short else "long"
+
+    def chosen(ranges: Array, shape: tuple[int, int]) -> Recipe:
+        method = options.method
+        if isinstance(method, str):
+            typical, span = (
+                _rms(values[noisy]) if noisy.any() else 1.0 for values in (levels, ranges)
+            )
+            method = recipe(method, typical, span, correlation=correlation)
+        return method.within(shape)
+
+    runs = []
+    if isinstance(facts.noise, PoissonGaussianNoise):
+        in_photons = PoissonGaussianNoise(1.0, facts.noise.read_noise / facts.noise.gain)
+        # Counts of few photons may be stored in a type whose range says nothing about them.
+        most = facts.noise.black_level + facts.noise.gain * 4 * facts.photons
+        ends = [(min(low, most), min(high, most)) for low, high in facts.ends]
+        for halvings, share in run_settings(facts.photons, shape[1:]):
+            factor = share / 2**halvings
+            spans = _ranges(shape[0], facts.noise.weakened(factor), ends)
+            its_recipe = chosen(spans, halved(shape[1:], halvings))
+            runs.append(Run(in_photons.weakened(factor), its_recipe, halvings, share))
     return Plan(
         shape,
         facts.noise,
-        method.within(shape[1:]),
+        runs[-1].recipe if runs else chosen(ranges, shape[1:]),
         levels,
         scales,
-        tuple(planes_of(facts.covariance, levels, scales)),
+        plane_sets,
         options.tuning,
+        doubt_about(
+            options.noise,
+            facts.levels,
+            facts.ends,
+            facts.dtype,
+            # Where many pixels are missing, the range says little.
+            shape[1] * shape[2] * facts.present if facts.present > 0.5 else 0.0,
+        ),
+        tuple(runs),
     )
+
+
+def _ranges(channels: int, noise: Noise, ends: Sequence[Any]) -> Array:
+    """The range of each channel after stabilisation."""
+    stable = [noise.stabilise(np.array(pair, np.float64)) for pair in ends]
+    with np.errstate(invalid="ignore"):  # a custom model may return infinity
+        spans = np.ptp(stable, axis=1)
+    return np.broadcast_to(spans, channels)
 
 
 def covariance_of(noise: Noise, levels: Array, sample: npt.NDArray[Any]) -> Array:
@@ -106,6 +179,15 @@ def covariance_of(noise: Noise, levels: Array, sample: npt.NDArray[Any]) -> Arra
         # Clipped to avoid overflow; `stabilised` raises an error for pixels so bright.
         relative = np.clip(noise.stabilise(sample) / units[:, None], -1e100, 1e100)
     return np.cov(relative, bias=True)
+
+
+def filled_sample(sample: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """A sample of pixels as (channels, count), with the mean of the others in place of missing ones."""
+    filled: npt.NDArray[Any] = sample.copy()
+    for values, gone in zip(filled, missing, strict=True):
+        if gone.any():
+            values[gone] = 0 if gone.all() else values[~gone].mean(dtype=np.float64)
+    return filled
 
 
 def float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -1,0 +1,349 @@
+"""Estimate noise that is correlated from pixel to pixel, such as that of a developed photograph.
+
+Demosaicking, sharpening, resizing and JPEG correlate the noise of a photograph, and its tone curve makes the level a
+curve of the brightness. Both are measured in calm blocks of pixels: those with the least energy in the lowest frequencies
+of the brightness [1]_ [2]_. Selecting blocks by the lowest frequencies does not affect the noise in all others. What the
+noise is at the lowest frequencies, where the image is, follows from the others if its spectrum is separable there.
+
+Where no area is calm, texture is taken for noise. And cameras and JPEG remove more noise from calm areas than from
+others, by rounding small coefficients to 0: then the noise that is left is sparse. So the level is chosen at last, by a
+few trial runs on a small part of the image. If too little noise is removed, both the result and what was removed contain
+noise, and if too much is removed, both contain texture. At the right level, they are least alike. How clearly they
+are so tells noise from the texture of an image without noise.
+
+.. [1] M. Colom and A. Buades, "Analysis and extension of the Ponomarenko et al. method, estimating a noise curve from
+   a single image", Image Processing On Line 3, 2013.
+.. [2] M. Lebrun, M. Colom and J.-M. Morel, "The noise clinic: a blind image denoising algorithm", Image Processing
+   On Line 5, 2015.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from . import Array
+from .curve import CurveNoise
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Denoise: TypeAlias = Callable[[Array, CurveNoise, Array], Array]
+"""Denoise an image of (channels, height, width) whose noise has the given level and correlation."""
+
+_BLOCK = 16  # side of a block: longer than most noise is correlated, and than the blocks of JPEG
+_LOW = 4  # frequencies below this one, in half periods to a block, are those of the image
+_MOST = 16_000  # largest number of blocks considered
+_FEWEST = 40  # smallest number of calm blocks that is enough
+_CALM = 0.05  # share of the blocks that are taken to be calm
+_STEPS = 12  # number of steps of brightness
+_SLOPE, _BEND = 0.3, 1.0  # stiffness of the level curve against slopes and bends
+_ABOVE = 0.15  # what lies further than this above the logarithm of the curve is texture
+_OUTLIER = 4.0  # blocks with more than this multiple of the median energy are not calm
+_WHITE = 0.05  # noise is white if its highest frequencies have more than this share of the power of its low ones
+_PART = 256  # side of the part of the image for trial runs
+_FACTORS = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8)  # levels to try, relative to the one measured
+_SPARSE = (
+    0.97  # noise is sparse if the median of its squares, relative to Gaussian noise, is below this
+)
+_MISSED = 1.6  # typical ratio between the levels of sparse noise in most areas and in calm ones
+_RISE = 1.05  # the likeness has passed a minimum if it is this much larger again
+_CHANCE = 0.01  # likeness of unrelated images
+# The energies of blocks of noise begin abruptly: the calmest twentieth of them spans a ratio of about 1.8. Those of
+# texture span more, and those of a regular pattern less.
+_REGULAR, _GRADUAL = 1.4, 2.7
+# It is noise if the likeness falls by the first factor, or by the second if energies begin gradually.
+_CLEAR, _CLEAR_GRADUAL = 1.35, 1.8
+
+
+class CorrelatedEstimate(NamedTuple):
+    """The noise of an image whose noise is not white."""
+
+    base: CurveNoise
+    """The level of the noise as a curve of the value of a pixel, the same for all channels."""
+    correlation: Array
+    """Correlation of the stabilised noise, (channels, channels, 2 R + 1, 2 R + 1). Entry [c, d, R + y, R + x] is that
+    between channel c of a pixel and channel d of the pixel y rows below and x columns to the right."""
+    sure: bool
+    """Whether this is clearly noise. Otherwise it may as well be the texture of an image without noise."""
+
+
+def correlated_noise_of(
+    pixels: Array, excluded: Mask, denoise: Denoise
+) -> CorrelatedEstimate | None:
+    """Estimate the noise of an image of (channels, height, width) if it is correlated.
+
+    `excluded` marks missing and saturated pixels, in an array of the same shape. `denoise` is used for trial runs.
+    Returns None if the noise is white, or if there are too few pixels to tell.
+    """
+    measured = _measured(pixels, excluded)
+    if measured is None:
+        return None
+    factor, fall = _best_factor(pixels, excluded, measured, denoise)
+    needed = _CLEAR if measured.span <= _GRADUAL else _CLEAR_GRADUAL
+    sure = measured.span >= _REGULAR and fall >= needed
+    return CorrelatedEstimate(_scaled(measured.base, factor), measured.correlation, sure)
+
+
+def _scaled(curve: CurveNoise, factor: float) -> CurveNoise:
+    return CurveNoise(curve.values, factor * np.array(curve.sigmas))
+
+
+# Measuring level and correlation
+
+
+def _cosines() -> Array:
+    """The discrete cosine transform, one row for each frequency."""
+    k = np.arange(_BLOCK)
+    rows: Array = np.sqrt(2 / _BLOCK) * np.cos(np.pi * (2 * k + 1) * k[:, None] / (2 * _BLOCK))
+    rows[0] /= np.sqrt(2)
+    return rows
+
+
+_COSINES = _cosines()
+_FREQUENCY = np.hypot(*np.mgrid[:_BLOCK, :_BLOCK])
+_IMAGE = _FREQUENCY < _LOW - 0.5
+_NEXT = ~_IMAGE & (_FREQUENCY < _LOW + 1)
+_MIDDLE = (_FREQUENCY >= 6) & (_FREQUENCY < 10)
+_HIGHEST = _FREQUENCY >= _BLOCK
+
+
+class _Measured(NamedTuple):
+    """The noise of calm blocks."""
+
+    base: CurveNoise
+    correlation: Array
+    sparse: bool
+    span: float
+    """The ratio of the largest to nearly the smallest of their energies."""
+
+
+def _measured(pixels: Array, excluded: Mask) -> _Measured | None:
+    """The noise of calm blocks; None if it is white or cannot be measured."""
+    blocks = _usable_blocks(pixels, excluded)
+    if blocks.shape[1] < 2 * _FEWEST:
+        return None
+    low = _coefficients(blocks, _LOW)
+    values = low[..., 0, 0] / _BLOCK
+    curve = _level_curve(blocks, values, _energy(low, _IMAGE))
+    if curve is None:
+        return None
+    sigma = curve.sigma_at(values)[..., None, None]
+    energy = _energy(low / sigma, _IMAGE)
+    calm = _calmest(energy)
+    span = float(energy[calm[-1]] / max(energy[calm[len(calm) // 10]], 1e-300))
+    coefficients = _coefficients(blocks[:, calm]) / sigma[:, calm]
+    energy = _energy(coefficients, ~_IMAGE)
+    coefficients = coefficients[:, energy <= _OUTLIER * np.median(energy)]
+    spectrum = np.einsum("cnij,dnij->cdij", coefficients, coefficients) / coefficients.shape[1]
+    brightness = spectrum.mean(axis=(0, 1))
+    if not np.all(spectrum.diagonal() > 0) or not np.all(brightness > 0):
+        return None
+    if brightness[_HIGHEST].mean() > _WHITE * brightness[_NEXT].mean():
+        return None
+    covariance = _covariance(_without_image(spectrum))
+    variances = covariance[:, :, _BLOCK - 1, _BLOCK - 1].diagonal()
+    if not np.all(variances > 0):
+        return None
+    scale = np.sqrt(np.outer(variances, variances))[:, :, None, None]
+    return _Measured(
+        _scaled(curve, math.sqrt(variances.mean())),
+        covariance / scale,
+        _is_sparse(coefficients.sum(axis=0)[:, _MIDDLE] ** 2),
+        span,
+    )
+
+
+def _usable_blocks(pixels: Array, excluded: Mask) -> Array:
+    """Blocks from all over the image, (channels, blocks, side, side), without excluded pixels and flat ones."""
+    if min(pixels.shape[1:]) < _BLOCK:
+        return np.empty((len(pixels), 0, _BLOCK, _BLOCK))
+    # An odd stride, so that the blocks of JPEG are met at all positions.
+    stride = max(5, math.ceil(math.sqrt(pixels[0].size / _MOST))) | 1
+    side = (_BLOCK, _BLOCK)
+    marks = np.lib.stride_tricks.sliding_window_view(excluded.any(axis=0), side)
+    usable = ~marks[::stride, ::stride].any(axis=(2, 3))
+    windows = np.lib.stride_tricks.sliding_window_view(pixels, side, axis=(1, 2))
+    blocks = windows[:, ::stride, ::stride][:, usable]
+    # Flat blocks are a border, or what JPEG made of a dark area. Where most are flat, as in a drawing, there is no noise.
+    channel, block = np.nonzero(blocks[..., 0, 0] == blocks[..., -1, -1])
+    flat = np.ptp(blocks[channel, block], axis=(1, 2)) == 0
+    uneven = np.ones(blocks.shape[1], bool)
+    uneven[block[flat]] = False
+    return blocks[:, uneven] if 2 * np.count_nonzero(uneven) > uneven.size else blocks[:, :0]
+
+
+def _coefficients(blocks: Array, count: int = _BLOCK) -> Array:
+    """The cosine transform of each block, up to a number of frequencies."""
+    for _ in range(2):
+        # One product of large matrices is much faster than many of small ones.
+        product = blocks.reshape(-1, _BLOCK) @ _COSINES[:count].T
+        blocks = product.reshape(*blocks.shape[:-1], count).swapaxes(-1, -2)
+    return blocks
+
+
+def _energy(coefficients: Array, frequencies: Mask) -> Array:
+    """The energy of the brightness of each block in the given frequencies, without its mean."""
+    rows, columns = coefficients.shape[2:]
+    frequencies = (frequencies & (_FREQUENCY > 0))[:rows, :columns]
+    energy: Array = (coefficients.sum(axis=0)[:, frequencies] ** 2).mean(axis=1)
+    return energy
+
+
+def _calmest(energy: Array) -> npt.NDArray[np.intp]:
+    """The blocks with the least energy."""
+    count = max(int(_CALM * len(energy)), min(_FEWEST, len(energy)))
+    return np.argsort(energy, kind="stable")[:count]
+
+
+def _level_curve(blocks: Array, values: Array, energy: Array) -> CurveNoise | None:
+    """The level of the noise as a curve of the value of a pixel, up to a factor.
+
+    The calmest blocks of each step of brightness are measured. At some steps there are no calm ones: the curve
+    follows the lower edge of what was measured.
+    """
+    by_brightness = np.argsort(values.mean(axis=0), kind="stable")
+    calm = np.concatenate(
+        [step[_calmest(energy[step])] for step in np.array_split(by_brightness, _STEPS)]
+    )
+    powers = _coefficients(blocks[:, calm])[..., ~_IMAGE] ** 2
+    mean = powers.mean(axis=(0, 1))
+    if not np.all(mean > 0):
+        return None
+    powers = (powers / mean).mean(axis=2).ravel()
+    value = values[:, calm].ravel()
+    steps = np.array_split(np.argsort(value, kind="stable"), _STEPS)
+    middles = np.array([value[step].mean() for step in steps])
+    levels = np.array([np.median(powers[step]) for step in steps])
+    distinct = np.append(True, np.diff(middles) > 1e-3 * np.ptp(middles))
+    heights = np.log(np.maximum(levels[distinct], 1e-6)) / 2
+    return CurveNoise(middles[distinct], np.exp(_lower_edge(heights)))
+
+
+def _lower_edge(heights: Array) -> Array:
+    """A smooth curve along the lower edge of a row of points."""
+    identity = np.eye(len(heights))
+    slopes, bends = np.diff(identity, axis=0), np.diff(identity, n=2, axis=0)
+    stiffness = _SLOPE * slopes.T @ slopes + _BEND * bends.T @ bends
+    trust = np.ones_like(heights)
+    for _ in range(30):
+        edge: Array = np.linalg.solve(np.diag(trust) + stiffness, trust * heights)
+        trust = 1 / (1 + (np.maximum(heights - edge, 0) / _ABOVE) ** 2)
+    return edge
+
+
+def _without_image(spectrum: Array) -> Array:
+    """Replace the lowest frequencies of a spectrum of (channels, channels, rows, columns), where the image is.
+
+    There, the noise is taken to have a separable spectrum. Differences of channels contain little of the image: of
+    them, only the mean of a block is replaced.
+    """
+    channels = len(spectrum)
+    mean_first = np.concatenate([np.ones((channels, 1)), np.eye(channels)[:, 1:]], axis=1)
+    rotation = np.linalg.qr(mean_first)[0]
+    planes = np.einsum("cp,cdij,dq->pqij", rotation, spectrum, rotation)
+    for p in range(channels):
+        where, pivots = (_IMAGE, (_LOW, _LOW + 1)) if p == 0 else (_FREQUENCY == 0, (1,))
+        # Not zero, as it is in the differences of channels that are equal.
+        power = np.maximum(planes[p, p], 1e-12 * planes[0, 0].max())
+        y, x = np.nonzero(where)
+        separable = [np.log(power[y, k] * power[k, x] / power[k, k]) for k in pivots]
+        planes[p, :, y, x] = planes[:, p, y, x] = 0
+        planes[p, p, y, x] = np.exp(np.mean(separable, axis=0))
+    replaced: Array = np.einsum("cp,pqij,dq->cdij", rotation, planes, rotation)
+    return replaced
+
+
+def _is_sparse(powers: Array) -> bool:
+    """Whether most of the power of blocks is in few of their coefficients, from (blocks, coefficients)."""
+    powers = powers / powers.mean(axis=0)
+    powers /= np.maximum(powers.mean(axis=1, keepdims=True), 1e-300)
+    return float(np.median(powers)) < _SPARSE * 0.455  # the median of a squared Gaussian variable
+
+
+def _covariance(spectrum: Array) -> Array:
+    """The covariance at each shift of less than a block, from the mean squares of the coefficients of blocks."""
+    shifts = np.arange(_BLOCK)
+    # A mean square is the sum over all shifts of the covariance times the autocorrelation of the basis function.
+    autocorrelation = [
+        (1 if shift == 0 else 2) * (_COSINES[:, : _BLOCK - shift] * _COSINES[:, shift:]).sum(axis=1)
+        for shift in shifts
+    ]
+    inverse = np.linalg.inv(np.transpose(autocorrelation))
+    # Few pixels of a block are far from each other, so that long shifts are uncertain.
+    taper = 0.5 + 0.5 * np.cos(np.pi * shifts / _BLOCK)
+    quadrant: Array = (inverse @ spectrum @ inverse.T) * np.outer(taper, taper)
+    distance = np.abs(np.arange(1 - _BLOCK, _BLOCK))
+    return quadrant[:, :, distance[:, None], distance]
+
+
+# Choosing the level
+
+
+def _best_factor(
+    pixels: Array, excluded: Mask, measured: _Measured, denoise: Denoise
+) -> tuple[float, float]:
+    """The factor of the level at which result and residual are least alike, and by what factor the likeness fell.
+
+    It is the first minimum from below: a result that is far too smooth has little in common with anything. Unless the
+    noise is sparse, the level measured is an upper limit.
+    """
+    rows, columns = (_part(length) for length in pixels.shape[1:])
+    image = pixels[:, rows[:, None], columns]
+    counted = ~np.any(excluded[:, rows[:, None], columns], axis=0)
+    if not counted.any():
+        return 1.0, 1.0
+    image = np.clip(image, image[:, counted].min(), image[:, counted].max())
+    radius = _detail_radius(measured.correlation)
+    likeness: list[float] = []
+    for factor in _FACTORS if measured.sparse else [f for f in _FACTORS if f <= 1]:
+        result = denoise(image, _scaled(measured.base, factor), measured.correlation).mean(axis=0)
+        removed = image.mean(axis=0) - result
+        likeness.append(
+            _likeness(_details(result, radius)[counted], _details(removed, radius)[counted])
+        )
+        if likeness[-1] > _RISE * min(likeness):
+            break
+    best = int(np.argmin(likeness))
+    fall = (likeness[0] + _CHANCE) / (likeness[best] + _CHANCE)
+    factor = _FACTORS[best]
+    if 0 < best < len(likeness) - 1:
+        # The lowest point of a parabola: the logarithms of factors are about equidistant.
+        below, least, above = likeness[best - 1 : best + 2]
+        step = _FACTORS[best + 1] / factor
+        factor *= step ** ((below - above) / (2 * (below + above - 2 * least)))
+    # Half way to what is typical of sparse noise, as texture makes the minimum too low.
+    return math.sqrt(factor * _MISSED) if measured.sparse else factor, fall
+
+
+def _part(length: int) -> npt.NDArray[np.intp]:
+    """Which rows, or columns, belong to the part of the image for trial runs: all, or two runs of them."""
+    if length <= _PART:
+        return np.arange(length)
+    half = np.arange(_PART // 2) - _PART // 4
+    return np.concatenate([length // 4 + half, length - length // 4 + half])
+
+
+def _detail_radius(correlation: Array) -> float:
+    """The size of the details to compare: a few times the width of the blur that would correlate noise as much."""
+    brightness = correlation.mean(axis=(0, 1))
+    neighbours = brightness[[_BLOCK - 1, _BLOCK], [_BLOCK, _BLOCK - 1]].mean()
+    ratio = min(max(float(neighbours / brightness[_BLOCK - 1, _BLOCK - 1]), 0.1), 0.95)
+    return max(1.25 / math.sqrt(-math.log(ratio)), 2.0)
+
+
+def _likeness(a: Array, b: Array) -> float:
+    """The correlation of two images whose mean is 0, without its sign."""
+    size = math.sqrt(float(np.mean(a**2) * np.mean(b**2)))
+    return abs(float(np.mean(a * b))) / size if size > 0 else 0.0
+
+
+def _details(a: Array, radius: float) -> Array:
+    """An image less its mean around each pixel."""
+    reach = math.ceil(3 * radius)
+    weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * radius**2))
+    mean = np.pad(a, reach, mode="symmetric")
+    for axis in (0, 1):
+        windows = np.lib.stride_tricks.sliding_window_view(mean, len(weights), axis=axis)
+        mean = windows @ (weights / weights.sum())
+    return a - mean

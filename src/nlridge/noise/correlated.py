@@ -1,0 +1,366 @@
+"""Noise that is correlated from pixel to pixel, on top of any other noise model."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..checks import checked_whole, number, shown
+from . import Array, Level, Noise
+from .gaussian import GaussianNoise
+
+# A correlation below this is not distinguished from 0.
+_NEGLIGIBLE = 1e-3
+# Pixels further apart than this are never compared.
+_FARTHEST = 127
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class CorrelatedNoise:
+    """Noise that is correlated from pixel to pixel, such as that of photographs after demosaicking and resizing.
+
+    Parameters
+    ----------
+    noise : float, sequence of floats, array, GaussianNoise or PoissonGaussianNoise
+        The level of the noise, as for `GaussianNoise`, or a noise model that describes how the level depends on the
+        signal.
+    correlation : array of shape (height, width)
+        The autocorrelation of the noise, with the distance 0 in the middle, where it is 1; both sides are odd. It
+        is 0 beyond. With a first axis, there is one for each channel; with two, ``correlation[i, j]`` is the
+        correlation of the noise of channel i with that of channel j, which otherwise is independent.
+
+    See Also
+    --------
+    CorrelatedNoise.from_kernel : Noise that was white before a filter.
+    CorrelatedNoise.from_spectrum : Noise with a given power spectrum.
+    CorrelatedNoise.lines : Stripes, such as those of scanners.
+    CorrelatedNoise.waves : Periodic patterns.
+    estimate_noise : Estimates the noise of an image.
+
+    Notes
+    -----
+    The noise is stationary, apart from its level: the correlation is the same everywhere.
+
+    Examples
+    --------
+    Noise whose neighbours have a correlation of 0.5:
+
+    >>> import numpy as np
+    >>> import nlridge
+    >>> print(nlridge.CorrelatedNoise(8, [[0.25, 0.5, 0.25], [0.5, 1, 0.5], [0.25, 0.5, 0.25]]))
+    Gaussian noise with a standard deviation of 8, correlated over about 2 pixels
+    """
+
+    noise: Noise
+    correlation: Array
+
+    def __init__(self, noise: Any, correlation: npt.ArrayLike) -> None:
+        object.__setattr__(self, "noise", _checked_noise(noise))
+        object.__setattr__(self, "correlation", _checked_correlation(correlation))
+
+    @classmethod
+    def from_kernel(cls, noise: Any, kernel: npt.ArrayLike) -> "CorrelatedNoise":
+        """Return the noise that white noise becomes when it is convolved with a kernel.
+
+        Parameters
+        ----------
+        noise : float, sequence of floats, array or noise model
+            The level of the noise after the convolution, as for `CorrelatedNoise`.
+        kernel : array of shape (height, width)
+            The kernel, of any scale, with a first axis if there is one for each channel.
+
+        Returns
+        -------
+        CorrelatedNoise
+            The noise model.
+
+        Examples
+        --------
+        >>> import nlridge
+        >>> noise = nlridge.CorrelatedNoise.from_kernel(8, [[1, 2, 1]])
+        >>> noise.correlation.round(2)
+        array([[0.17, 0.67, 1.  , 0.67, 0.17]])
+        """
+        filters = _finite("kernel", kernel, (2, 3))
+        shape = tuple(2 * length - 1 for length in filters.shape[-2:])
+        if max(shape) > 8 * _FARTHEST:
+            raise ValueError(
+                f"kernel has shape {filters.shape}; expected at most {4 * _FARTHEST} pixels along an axis"
+            )
+        powers = np.abs(np.fft.fft2(filters, shape)) ** 2
+        if not np.all(powers.sum(axis=(-2, -1)) > 0):
+            raise ValueError("kernel is 0; expected at least one other number")
+        return cls(noise, _from_powers(powers))
+
+    @classmethod
+    def from_spectrum(cls, spectrum: npt.ArrayLike, noise: Any = None) -> "CorrelatedNoise":
+        """Return noise with a given power spectrum.
+
+        Parameters
+        ----------
+        spectrum : array of shape (height, width)
+            The expected value of ``abs(fft2(noise))**2`` for noise of this shape, as the `bm3d` package takes it for
+            `sigma_psd`. With a first axis, there is one for each channel.
+        noise : float, sequence of floats, array or noise model, optional
+            The level of the noise, as for `CorrelatedNoise`. By default, it follows from the spectrum.
+
+        Returns
+        -------
+        CorrelatedNoise
+            The noise model.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nlridge
+        >>> spectrum = np.full((64, 64), 5.0**2 * 64 * 64)
+        >>> spectrum[32] *= 9
+        >>> print(nlridge.CorrelatedNoise.from_spectrum(spectrum))
+        Gaussian noise with a standard deviation of 5.303, correlated over about 32 x 1 pixels
+        """
+        powers = _finite("spectrum", spectrum, (2, 3))
+        if np.any(powers < 0) or not np.all(powers.sum(axis=(-2, -1)) > 0):
+            raise ValueError(
+                "spectrum has negative values, or none but 0; expected the mean of abs(fft2(noise))**2"
+            )
+        if noise is None:
+            noise = np.sqrt(powers.mean(axis=(-2, -1)) / (powers.shape[-1] * powers.shape[-2]))
+        return cls(noise, _from_powers(powers))
+
+    @classmethod
+    def lines(
+        cls, noise: Any, *, axis: int = 1, length: int = 2 * _FARTHEST, white: float = 0.0
+    ) -> "CorrelatedNoise":
+        """Return noise that forms stripes, such as that of scanners, scanning microscopes and light sheets.
+
+        Parameters
+        ----------
+        noise : float, sequence of floats, array or noise model
+            The level of all noise, as for `CorrelatedNoise`.
+        axis : int, default 1
+            Axis along which the stripes run: 1 if they are horizontal, 0 if they are vertical.
+        length : int, optional
+            Length of a stripe in pixels. By default they are as long as the image.
+        white : float, default 0.0
+            Share of the variance that is due to white noise.
+
+        Returns
+        -------
+        CorrelatedNoise
+            The noise model.
+
+        Examples
+        --------
+        >>> import nlridge
+        >>> print(nlridge.CorrelatedNoise.lines(8, length=20))
+        Gaussian noise with a standard deviation of 8, correlated over about 1 x 18 pixels
+        """
+        if axis not in (0, 1):
+            raise ValueError(f"axis is {shown(axis)}; expected 0 or 1")
+        length = checked_whole("length", length, 1)
+        distance = np.abs(np.arange(-_FARTHEST, _FARTHEST + 1))
+        # Stripes that are as long as the image do not end.
+        stripe = (
+            np.maximum(1 - distance / length, 0) if length < 2 * _FARTHEST else 1.0 + 0 * distance
+        )
+        return cls(noise, _with_white(stripe[None] if axis == 1 else stripe[:, None], white))
+
+    @classmethod
+    def waves(
+        cls, noise: Any, *, period: tuple[float, float], white: float = 0.0
+    ) -> "CorrelatedNoise":
+        """Return noise that consists of waves of one period, such as electrical interference.
+
+        Parameters
+        ----------
+        noise : float, sequence of floats, array or noise model
+            The level of all noise, as for `CorrelatedNoise`.
+        period : tuple of two floats
+            The period along the height and along the width of the image, in pixels; ``numpy.inf`` along an axis
+            on which the waves do not change.
+        white : float, default 0.0
+            Share of the variance that is due to white noise.
+
+        Returns
+        -------
+        CorrelatedNoise
+            The noise model.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nlridge
+        >>> noise = nlridge.CorrelatedNoise.waves(8, period=(np.inf, 4), white=0.2)
+        >>> row = noise.correlation[127]  # through the middle
+        >>> row[len(row) // 2 :][:5].round(2)
+        array([ 1. ,  0. , -0.8, -0. ,  0.8])
+        """
+        try:
+            with np.errstate(divide="ignore"):
+                cycles = 1 / np.array(period, np.float64)
+        except (TypeError, ValueError):
+            cycles = np.empty(0)
+        if cycles.shape != (2,) or not np.all(np.abs(cycles) <= 0.5) or not cycles.any():
+            raise ValueError(
+                f"period is {shown(period)}; expected two numbers of at least 2, not both infinite"
+            )
+        y, x = np.mgrid[-_FARTHEST : _FARTHEST + 1, -_FARTHEST : _FARTHEST + 1]
+        return cls(noise, _with_white(np.cos(2 * np.pi * (y * cycles[0] + x * cycles[1])), white))
+
+    def __repr__(self) -> str:
+        shape = self.correlation.shape
+        return f"CorrelatedNoise({self.noise!r}, correlation=an array of shape {shape})"
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, CorrelatedNoise)
+            and self.noise == other.noise
+            and np.array_equal(self.correlation, other.correlation)
+        )
+
+    def __hash__(self) -> int:
+        return hash((CorrelatedNoise, self.noise, self.correlation.tobytes()))
+
+    def __str__(self) -> str:
+        height, width = self.lengths
+        extent = f"{height}" if height == width else f"{height} x {width}"
+        pixels = "pixel" if height == width == 1 else "pixels"
+        return f"{self.noise}, correlated over about {extent} {pixels}"
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """The number of pixels along the height and the width over which the noise is clearly correlated."""
+        strongest = np.abs(self.correlation).max(axis=tuple(range(self.correlation.ndim - 2)))
+        height, width = (length // 2 for length in strongest.shape)
+        return tuple(
+            1 + int(np.flatnonzero(values >= 0.1)[-1])
+            for values in (strongest[height:, width], strongest[height, width:])
+        )  # type: ignore[return-value]
+
+    @property
+    def black_level(self) -> float:
+        return self.noise.black_level
+
+    @property
+    def level(self) -> Level:
+        return self.noise.level
+
+    def stabilise(self, image: npt.NDArray[Any]) -> Array:
+        return self.noise.stabilise(image)
+
+    def variance(self, truth: Array, level: Array) -> Array:
+        return self.noise.variance(truth, level)
+
+    def restore(self, estimate: npt.NDArray[Any]) -> Array:
+        return self.noise.restore(estimate)
+
+
+def correlation_between(noise: Noise, channels: int) -> Array | None:
+    """The correlation of the noise of all channels, (channels, channels, height, width); None for white noise."""
+    correlation = getattr(noise, "correlation", None)
+    if correlation is None:
+        return None
+    if correlation.ndim > 2 and len(correlation) != channels:
+        raise ValueError(
+            f"correlation is that of {len(correlation)} channels; expected one for all, or {channels}"
+        )
+    if correlation.ndim == 4:
+        return np.asarray(correlation)
+    between = np.zeros((channels, channels, *correlation.shape[-2:]))
+    between[np.arange(channels), np.arange(channels)] = correlation
+    return between
+
+
+def _checked_noise(noise: Any) -> Noise:
+    if isinstance(noise, CorrelatedNoise):
+        raise TypeError(f"noise is {shown(noise)}; expected noise that is not correlated yet")
+    if isinstance(noise, Noise) and not isinstance(noise, type):
+        return noise
+    try:
+        return GaussianNoise(noise)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"noise{str(error).removeprefix('sigma')}") from None
+
+
+def _finite(name: str, values: npt.ArrayLike, dimensions: tuple[int, ...]) -> Array:
+    try:
+        given = np.asarray(values)
+        if given.dtype.kind not in "uifO":  # text and truth values are not numbers
+            raise TypeError
+        array = given.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"{name} is {shown(values)}; expected an array of numbers") from None
+    if array.ndim not in dimensions or array.size == 0:
+        raise ValueError(
+            f"{name} has shape {array.shape}; expected (height, width), with a first axis for channels "
+            "if they differ"
+        )
+    if not np.all(np.abs(array) < 1e100):
+        raise ValueError(f"{name} has values that are not finite; expected finite numbers")
+    return array
+
+
+def _checked_correlation(correlation: npt.ArrayLike) -> Array:
+    array = _finite("correlation", correlation, (2, 3, 4))
+    if not all(length % 2 for length in array.shape[-2:]):
+        raise ValueError(
+            f"correlation has shape {array.shape}; expected an odd height and width, with the distance 0 "
+            "in the middle"
+        )
+    if array.ndim == 4 and array.shape[0] != array.shape[1]:
+        raise ValueError(
+            f"correlation has shape {array.shape}; expected (channels, channels, height, width)"
+        )
+    middle = array[..., array.shape[-2] // 2, array.shape[-1] // 2]
+    own = np.diagonal(middle) if array.ndim == 4 else middle
+    if not np.allclose(own, 1, atol=1e-6):
+        raise ValueError(f"correlation is {shown(own)} in the middle; expected 1")
+    if array.ndim == 4 and np.linalg.eigvalsh(middle)[0] < -1e-6:
+        raise ValueError(
+            f"correlation of the channels is {shown(middle)} in the middle; expected a positive semidefinite matrix"
+        )
+    opposite = array[..., ::-1, ::-1]
+    if not np.allclose(array, opposite.swapaxes(0, 1) if array.ndim == 4 else opposite, atol=1e-6):
+        raise ValueError(
+            "correlation differs for opposite distances; expected the same at (dy, dx) and (-dy, -dx)"
+        )
+    if np.abs(array).max() > 1 + 1e-6:
+        raise ValueError(f"correlation is up to {np.abs(array).max():.4g}; expected at most 1")
+    array = _cropped(array)
+    array.flags.writeable = False
+    return array
+
+
+def _cropped(correlation: Array) -> Array:
+    """The correlation without margins where it is negligible."""
+    strongest = np.abs(correlation).max(axis=tuple(range(correlation.ndim - 2)))
+    cut = []
+    for axis in (0, 1):
+        middle = strongest.shape[axis] // 2
+        along = strongest.max(axis=1 - axis)
+        reach = min(int(np.flatnonzero(along >= _NEGLIGIBLE)[-1]) - middle, _FARTHEST)
+        cut.append(slice(middle - reach, middle + reach + 1))
+    cropped: Array = correlation[..., cut[0], cut[1]].copy()
+    return cropped
+
+
+def _from_powers(powers: Array) -> Array:
+    """The autocorrelation of noise with a power spectrum, with the distance 0 in the middle of odd sides."""
+    correlation = np.fft.ifft2(powers).real
+    correlation /= correlation[..., :1, :1]
+    height, width = (min((length - 1) // 2, _FARTHEST) for length in correlation.shape[-2:])
+    rows, columns = np.arange(-height, height + 1), np.arange(-width, width + 1)
+    centred = correlation[..., rows[:, None], columns]
+    # A spectrum with rounding errors has a correlation that is not quite symmetric.
+    symmetric: Array = (centred + centred[..., ::-1, ::-1]) / 2
+    return symmetric
+
+
+def _with_white(correlation: Array, share: float) -> Array:
+    """The correlation of the sum of noise and white noise that has a share of the variance."""
+    if not 0 <= number("white", share) < 1:
+        raise ValueError(f"white is {shown(share)}; expected a number from 0 to less than 1")
+    mixed = (1 - share) * correlation
+    mixed[mixed.shape[0] // 2, mixed.shape[1] // 2] = 1
+    return mixed

@@ -1,0 +1,65 @@
+"""Estimate the noise of an image: white or correlated, growing with the signal or not."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..algorithm.framework import denoised
+from ..engines import cpu
+from ..noise import Noise
+from ..noise.camera import CorrelatedEstimate, correlated_noise_of
+from ..noise.correlated import CorrelatedNoise
+from ..noise.curve import CurveNoise
+from ..noise.estimation import noise_of, usable_channels
+from .options import Options
+from .pixels import restored, stabilised
+from .plan import Facts, covariance_of, plan_for
+
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+
+def estimated_noise(pixels: npt.NDArray[Any], missing: Mask | None, kind: str = "auto") -> Noise:
+    """Estimate the noise of an image of (channels, height, width); see `estimate_noise`."""
+    if kind in ("auto", "correlated"):
+        estimate = _correlated(pixels, missing)
+        if estimate is not None and (estimate.sure or kind == "correlated"):
+            return CorrelatedNoise(estimate.base, estimate.correlation)
+        if kind == "correlated":
+            raise ValueError(
+                "image has no correlated noise (the kind 'correlated'), or too few pixels to measure it; "
+                "expected the kind 'auto', 'gaussian' or 'poisson'"
+            )
+    return noise_of(pixels, missing, kind)
+
+
+def _correlated(pixels: npt.NDArray[Any], missing: Mask | None) -> CorrelatedEstimate | None:
+    channels, unit = usable_channels(pixels, missing)
+    estimate = correlated_noise_of(
+        np.stack([channel.pixels for channel in channels]),
+        np.stack([channel.excluded for channel in channels]),
+        _trial,
+    )
+    if estimate is None or unit == 1:
+        return estimate
+    values, sigmas = (unit * np.array(x) for x in (estimate.base.values, estimate.base.sigmas))
+    return estimate._replace(base=CurveNoise(values, sigmas))
+
+
+def _trial(image: Array, base: CurveNoise, correlation: Array) -> Array:
+    """Denoise a small image quickly."""
+    channels, height, width = image.shape
+    noise, levels = CorrelatedNoise(base, correlation), np.ones(channels)
+    covariance = covariance_of(noise, levels, image.reshape(channels, -1))
+    facts = Facts(noise, levels, [(float(image.min()), float(image.max()))], covariance)
+    plan = plan_for((channels, height, width), facts, Options(method="fast"))
+    noisy = stabilised(plan, range(channels), image)
+    run_pass = partial(cpu.run_pass, workers=1, tick=lambda: None)
+    results = []
+    for planes in plan.planes:
+        plane_noise = plan.plane_noise(planes, np.ones((1, 1, 1)))
+        *_, result = denoised(planes.of(noisy), plane_noise, plan.recipe, run_pass)
+        results.append(result)
+    return restored(plan, image, results).astype(np.float64)

@@ -1,0 +1,75 @@
+"""A level of noise that cannot be meant, most often because it is in other units than the image."""
+
+import math
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..noise import Noise
+from ..noise.correlated import CorrelatedNoise
+from ..noise.gaussian import GaussianNoise
+
+VISIBLE = 1e-4
+"""As a share of the range: weaker noise is invisible, and float32 could not resolve its square."""
+ROUNDING = 1 / math.sqrt(12)
+"""The standard deviation of the error of rounding to integers, which is part of the noise."""
+# The range, which is that of means over small blocks, is about half of the level of white noise or more, and less if
+# pixels were clipped.
+_BEYOND = 6.0
+_ENOUGH = 256  # pixels to judge the range by
+
+
+class NoiseWarning(UserWarning):
+    """The category of warnings about noise that cannot be meant."""
+
+
+def doubt_about(
+    noise: Noise | None,
+    levels: npt.NDArray[np.float64],
+    ends: Sequence[tuple[float, float]],
+    dtype: np.dtype[Any] | None,
+    pixels: float,
+) -> str:
+    """Return a sentence if the noise that was given cannot be meant, otherwise an empty string.
+
+    `levels` are the typical levels of the channels, `ends` the darkest and brightest values (see `Facts`), and `dtype`
+    is the type of the image and `pixels` the number of pixels of a channel. Noise that grows with the signal, or that was
+    estimated, is never in doubt.
+    """
+    base = noise.noise if isinstance(noise, CorrelatedNoise) else noise
+    ranges = np.broadcast_to([high - low for low, high in ends], levels.shape)
+    known = (levels > 0) & (ranges > 0)  # a constant channel tells nothing
+    if not isinstance(base, GaussianNoise) or not known.any():
+        return ""
+    levels, ranges = levels[known], ranges[known]
+    given = f"sigma is {'up to ' if np.ptp(levels) else ''}{levels.max():.4g}"
+    expected = "expected a standard deviation in the units of the image"
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    image = f"the image ranges from {low:.4g} to {high:.4g}"
+    if np.all(levels <= VISIBLE * ranges):
+        return f"{given}, which has no effect, since {image}; {expected}"
+    if dtype is not None and dtype.kind in "ui":
+        largest = np.iinfo(dtype).max
+        if levels.max() < ROUNDING:
+            return f"{given}, which is less than the rounding error of {dtype}, {ROUNDING:.2f}; {expected}"
+        if levels.min() > largest / 2:  # no set of such numbers deviates so much
+            return f"{given}, but the largest value of {dtype} is {largest}; {expected}"
+    # Correlated noise may have means of blocks much smaller than that.
+    if base is noise and pixels >= _ENOUGH and np.all(levels > _BEYOND * ranges):
+        return f"{given}, but {image}; {expected}"
+    return ""
+
+
+def warn_about(doubt: str) -> None:
+    """Issue a warning, unless the doubt is empty, that points at the line outside of this package."""
+    if not doubt:
+        return
+    package = __name__.partition(".")[0]
+    frame, depth = sys._getframe(), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame, depth = frame.f_back, depth + 1
+    warnings.warn(doubt, NoiseWarning, stacklevel=depth)
