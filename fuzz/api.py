@@ -40,6 +40,9 @@ class Unclear(Exception):
     """An error of the package that does not say what was expected."""
 
 
+KINDS = ("auto", "gaussian", "poisson", "correlated")
+
+
 def warm_up() -> None:
     """Compile all kernels: for gray images and colours, for a number and for a map."""
     torch.set_num_threads(1)
@@ -50,6 +53,9 @@ def warm_up() -> None:
     nlridge.denoise(
         image[0], workers=1, method=replace(_custom_recipe(), rounds=nlridge.Rounds(2, 0.5))
     )
+    for noise in (nlridge.CorrelatedNoise.lines(10), nlridge.CorrelatedNoise(10, [[0.5, 1, 0.5]])):
+        for method in nlridge.method_names():
+            nlridge.denoise(image, noise=noise, method=method, channel_axis=0, workers=1)
     nlridge.estimate_quality(image[0], 10.0, workers=1)
     nlridge.denoise(torch.tensor(image[0], requires_grad=True), 10.0)
 
@@ -320,6 +326,8 @@ class _Model:
 
 
 def _noise_model(random: Random, shape: _Shape) -> Any:
+    if random.random() < 0.3:
+        return _correlated(random, _sigma_of(random, shape))
     kind = random.random()
     if kind < 0.4:
         return nlridge.GaussianNoise(_sigma_of(random, shape))
@@ -332,12 +340,30 @@ def _noise_model(random: Random, shape: _Shape) -> Any:
     return _Model(random) if kind < 0.95 else _anything(random)
 
 
+def _correlated(random: Random, level: Any) -> Any:
+    make = _one_of(
+        random,
+        (
+            lambda: nlridge.CorrelatedNoise.from_kernel(level, random.normal(size=(3, 4))),
+            lambda: nlridge.CorrelatedNoise.from_kernel(level, random.normal(size=(3, 5, 5))),
+            lambda: nlridge.CorrelatedNoise.lines(level, axis=1, white=random.random()),
+            lambda: nlridge.CorrelatedNoise.waves(level, period=(9.0, np.inf)),
+            lambda: nlridge.CorrelatedNoise.from_spectrum(random.random((30, 33))),
+            lambda: nlridge.CorrelatedNoise(level, _anything(random)),
+            lambda: nlridge.CurveNoise([0, 50, 200], [1, 9, 3]),
+        ),
+    )
+    return make()
+
+
 def _about_noise(random: Random, shape: _Shape) -> dict[str, Any]:
     kind = random.random()
     if kind < 0.65:
         return {"sigma": _sigma_of(random, shape)}
     if kind < 0.8:
         return {"noise": _noise_model(random, shape)}
+    if kind < 0.85:
+        return {"noise": _one_of(random, KINDS)}
     return {} if kind < 0.98 else {"sigma": 10, "noise": nlridge.GaussianNoise(10)}
 
 
@@ -540,7 +566,7 @@ def _sigma(random: Random, folder: Path) -> None:
 def _noise(random: Random, folder: Path) -> None:
     image, options = _estimating(random)
     if random.random() < 0.3:
-        options["kind"] = _mostly(random, _one_of(random, ("auto", "gaussian", "poisson")), 0.9)
+        options["kind"] = _mostly(random, _one_of(random, KINDS), 0.9)
     noise = _performed(nlridge.estimate_noise, image, **options)
     assert str(noise)
     assert np.all(np.isfinite(np.asarray(noise.level, float))), "the noise is not finite"

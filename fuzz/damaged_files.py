@@ -29,7 +29,7 @@ def warm_up() -> None:
     for dtype in (np.float32, np.float64):
         for pixels, axes in ((image[..., 0], "YX"), (image, "YXC")):
             picture = Picture("npy", [Layer(pixels.astype(dtype), axes)])
-            clean_picture(picture, "auto", lambda share: None, method="fast", workers=1)
+            clean_picture(picture, lambda share: None, method="fast", workers=1)
 
 
 def run(seed: int, folder: Path) -> None:
@@ -56,7 +56,7 @@ def _clean(source: Path, target: Path, axes: str | None) -> None:
     before = read(source, axes)
     after = before
     if sum(layer.pixels.size for layer in before.layers) <= _LARGEST:
-        after, _ = clean_picture(before, "auto", lambda share: None, method="fast", workers=1)
+        after, _ = clean_picture(before, lambda share: None, method="fast", workers=1)
     for old, new in zip(before.layers, after.layers, strict=True):
         assert new.pixels.shape == old.pixels.shape, f"the shape became {new.pixels.shape}"
         assert new.pixels.dtype == old.pixels.dtype, f"the type became {new.pixels.dtype}"

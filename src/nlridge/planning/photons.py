@@ -55,7 +55,7 @@ def typical_photons(noise: Noise, sample: npt.NDArray[Any]) -> float:
     """
     if not isinstance(noise, PoissonGaussianNoise):
         return math.inf
-    counts = noise.photons(sample)
+    counts = np.clip(noise.photons(sample), -1e100, 1e100)  # they are squared
     mean, extra = float(counts.mean()), (noise.read_noise / noise.gain) ** 2
     if mean <= 0 or extra > max(_SEEMING):
         return math.inf
