@@ -111,7 +111,7 @@ def test_a_recipe_given_by_hand_is_only_fitted_to_the_image():
 def plan_in_memory(image, sigma, method="standard", **axes):
     options = checked_options(sigma, None, method, 255, Tuning())
     axes = {"stack_axis": None, "channel_axis": None, **axes}
-    return frames_of(image, options, mask=None, **axes)[0].plan
+    return frames_of(image, options, mask=None, workers=1, **axes)[0].plan
 
 
 @pytest.mark.parametrize("method", nlridge.method_names())

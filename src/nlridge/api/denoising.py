@@ -254,7 +254,8 @@ def denoise(  # type: ignore[misc]
         )
     expect_none("without out", tile=tile, client=client)
     threads, progress = checked_workers(workers), checked_progress(progress)
-    return denoise_array(frames_of(image, options_for(sigma), **layout), threads, progress)
+    frames = frames_of(image, options_for(sigma), workers=threads, **layout)
+    return denoise_array(frames, threads, progress)
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,6 +372,7 @@ def denoise_with_details(
         mask=mask,
         stack_axis=None,
         channel_axis=channel_axis,
+        workers=threads,
         may_be_stack=False,
     )
     frame = frames[0]

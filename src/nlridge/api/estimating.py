@@ -7,7 +7,7 @@ from ..noise import Noise
 from ..noise.estimation import sigma_of
 from ..planning.blind import estimated_noise
 from ..planning.options import checked_kind
-from .arguments import checked_image, missing_pixels
+from .arguments import checked_image, checked_workers, missing_pixels
 
 
 def estimate_sigma(
@@ -131,4 +131,4 @@ def estimate_noise(
     kind = checked_kind("kind", kind)
     frames, masked, _ = checked_image(image, mask, channel_axis=channel_axis, may_be_stack=False)
     missing = missing_pixels(frames[0], None if masked is None else masked[0])
-    return estimated_noise(frames[0], missing, kind)
+    return estimated_noise(frames[0], missing, kind, checked_workers(None))

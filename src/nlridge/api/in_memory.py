@@ -42,13 +42,16 @@ class Frames:
     """Noise levels, if given; they broadcast against the pixels."""
     layout: Layout
     options: Options
+    workers: int
+    """Threads to estimate the noise with."""
 
     def __len__(self) -> int:
         return len(self.pixels)
 
     def __getitem__(self, k: int) -> "Frame":
         """Return the k-th frame with its plan."""
-        return frame_for(self.pixels[k], self._missing(k), frame_of(self.levels, k), self.options)
+        levels = frame_of(self.levels, k)
+        return frame_for(self.pixels[k], self._missing(k), levels, self.options, self.workers)
 
     def _missing(self, k: int) -> Mask | None:
         may_be_all = self.layout.stack is not None
@@ -69,6 +72,7 @@ def frames_of(
     mask: Any,
     stack_axis: Any,
     channel_axis: Any,
+    workers: int,
     may_be_stack: bool = True,
 ) -> Frames:
     """Check an image and return its frames."""
@@ -76,7 +80,7 @@ def frames_of(
         image, mask, stack_axis, channel_axis, may_be_stack=may_be_stack
     )
     levels = None if options.noise is None else levels_of(options.noise, layout)
-    frames = Frames(pixels, masked, levels, layout, options)
+    frames = Frames(pixels, masked, levels, layout, options, workers)
     if layout.stack is not None:
         frames.check()
     return frames
@@ -176,7 +180,7 @@ class Frame:
 
 
 def frame_for(
-    pixels: Pixels, missing: Mask | None, levels: Array | None, options: Options
+    pixels: Pixels, missing: Mask | None, levels: Array | None, options: Options, workers: int
 ) -> Frame:
     """Plan the denoising of an image of shape (channels, height, width).
 
@@ -187,7 +191,9 @@ def frame_for(
         empty = np.asarray(missing.all(axis=(1, 2)))
     noise = options.noise
     if noise is None or levels is None:
-        noise = GaussianNoise(0) if empty.all() else estimated_noise(pixels, missing, options.kind)
+        noise = GaussianNoise(0)
+        if not empty.all():
+            noise = estimated_noise(pixels, missing, options.kind, workers)
         levels = np.asarray(noise.level, np.float64).reshape(-1, 1, 1)
     usable = usable_levels(levels, missing, pixels)
     unknown = union(missing, usable.unknown, pixels.shape)

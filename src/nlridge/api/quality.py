@@ -174,8 +174,9 @@ def quality_of(
     divergence = np.zeros(result.shape)
     for probe in range(probes):
         step = _STEP * spread * _probe(correlation, result.shape, probe)
-        frame = frame_for(frames[0] + step, missing, levels[0], options)
-        perturbed = denoise_frame(frame, checked_workers(workers), progress)
+        threads = checked_workers(workers)
+        frame = frame_for(frames[0] + step, missing, levels[0], options, threads)
+        perturbed = denoise_frame(frame, threads, progress)
         change = np.clip(np.where(valid, perturbed, 0.0) - result, -1e140, 1e140)
         divergence += np.where(valid, step * change, 0.0) / (_STEP**2 * probes)
 

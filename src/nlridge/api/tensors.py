@@ -41,7 +41,7 @@ def denoise_tensor(
     if on_cpu and not (torch.is_grad_enabled() and image.requires_grad):
         threads, progress = checked_workers(workers), checked_progress(progress)
         axes = {"stack_axis": stack_axis, "channel_axis": channel_axis}
-        frames = frames_of(on_host(image), options, mask=on_host(mask), **axes)
+        frames = frames_of(on_host(image), options, mask=on_host(mask), workers=threads, **axes)
         return torch.as_tensor(denoise_array(frames, threads, progress)).to(dtype)
     where = "for a tensor " + ("that needs a gradient" if on_cpu else f"on {image.device}")
     if mask is not None:

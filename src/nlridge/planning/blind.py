@@ -21,10 +21,12 @@ Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 
-def estimated_noise(pixels: npt.NDArray[Any], missing: Mask | None, kind: str = "auto") -> Noise:
+def estimated_noise(
+    pixels: npt.NDArray[Any], missing: Mask | None, kind: str = "auto", workers: int = 1
+) -> Noise:
     """Estimate the noise of an image of (channels, height, width); see `estimate_noise`."""
     if kind in ("auto", "correlated"):
-        estimate = _correlated(pixels, missing)
+        estimate = _correlated(pixels, missing, workers)
         if estimate is not None and (estimate.sure or kind == "correlated"):
             return CorrelatedNoise(estimate.base, estimate.correlation)
         if kind == "correlated":
@@ -35,12 +37,14 @@ def estimated_noise(pixels: npt.NDArray[Any], missing: Mask | None, kind: str = 
     return noise_of(pixels, missing, kind)
 
 
-def _correlated(pixels: npt.NDArray[Any], missing: Mask | None) -> CorrelatedEstimate | None:
+def _correlated(
+    pixels: npt.NDArray[Any], missing: Mask | None, workers: int
+) -> CorrelatedEstimate | None:
     channels, unit = usable_channels(pixels, missing)
     estimate = correlated_noise_of(
         np.stack([channel.pixels for channel in channels]),
         np.stack([channel.excluded for channel in channels]),
-        _trial,
+        partial(_trial, workers),
     )
     if estimate is None or unit == 1:
         return estimate
@@ -48,7 +52,7 @@ def _correlated(pixels: npt.NDArray[Any], missing: Mask | None) -> CorrelatedEst
     return estimate._replace(base=CurveNoise(values, sigmas))
 
 
-def _trial(image: Array, base: CurveNoise, correlation: Array) -> Array:
+def _trial(workers: int, image: Array, base: CurveNoise, correlation: Array) -> Array:
     """Denoise a small image quickly."""
     channels, height, width = image.shape
     noise, levels = CorrelatedNoise(base, correlation), np.ones(channels)
@@ -56,7 +60,7 @@ def _trial(image: Array, base: CurveNoise, correlation: Array) -> Array:
     facts = Facts(noise, levels, [(float(image.min()), float(image.max()))], covariance)
     plan = plan_for((channels, height, width), facts, Options(method="fast"))
     noisy = stabilised(plan, range(channels), image)
-    run_pass = partial(cpu.run_pass, workers=1, tick=lambda: None)
+    run_pass = partial(cpu.run_pass, workers=workers, tick=lambda: None)
     results = []
     for planes in plan.planes:
         plane_noise = plan.plane_noise(planes, np.ones((1, 1, 1)))
