@@ -62,13 +62,13 @@ def denoised(
 
     The parameters are those of `two_steps`; `scales` provides the functions of the module `pyramid`.
     """
-    filters = filters_of(noise.correlation) if recipe.prefilter else None
-    if filters is not None:
+    filters = filters_of(noise.correlation)
+    if filters is not None and recipe.prefilter:
         yield from _denoised_by_filter(
             noisy, noise, filters, recipe, run, tuning, renewed=renewed, scales=scales
         )
         return
-    taps = clear_frequencies(noise.correlation)
+    taps = clear_frequencies(noise.correlation) if filters is None else None
 
     def clear(image: Image) -> Image:
         return image if taps is None else scales.filtered(image, taps[: len(image)])
