@@ -53,7 +53,7 @@ _CHANCE = 0.01  # likeness of unrelated images
 # texture span more, and those of a regular pattern less.
 _REGULAR, _GRADUAL = 1.4, 2.7
 # It is noise if the likeness falls by the first factor, or by the second if energies begin gradually.
-_CLEAR, _CLEAR_GRADUAL = 1.35, 1.8
+_CLEAR, _CLEAR_GRADUAL = 1.45, 1.8
 
 
 class CorrelatedEstimate(NamedTuple):
