@@ -143,7 +143,7 @@ def _kinds(options):
 
 
 def _seconds(options):
-    """Print the time for a colour image of 512 x 512: white noise, correlated noise, and correlated noise found out."""
+    """Print the time for a colour image of 512 x 512: white noise, correlated noise, and estimated correlated noise."""
     from skimage import data
 
     image = data.astronaut().astype(float)

@@ -473,9 +473,10 @@ def test_tensors_are_denoised_as_arrays_are(method, kind, one_torch_thread):
     module = NLRidge(small(method), data_range=255, correlation=model.correlation)
     sigma = torch.tensor(model.level, dtype=torch.float32).reshape(-1, 1, 1)
     result = module(torch.tensor(channels), sigma)[0].numpy().reshape(noisy.shape)
-    # Rounding may change the order of similar patches, and what is above the threshold of BM3D.
-    assert np.median(np.abs(result - expected)) < (0.05 if method == "bm3d" else 0.01)
-    assert np.mean(np.abs(result - expected)) < 0.1
+    if method == "bm3d":  # rounding decides about coefficients right at the threshold
+        assert np.mean(np.abs(result - expected)) < 0.1
+    else:
+        np.testing.assert_allclose(result, expected, atol=0.01)
 
 
 def test_gradients_are_finite_and_the_derivative(one_torch_thread):
@@ -553,11 +554,10 @@ def test_denoise_takes_tensors(one_torch_thread):
 @methods
 def test_a_constant_that_is_added_to_the_image_is_added_to_the_result(method):
     noisy, options = scene("gray", (60, 50))
-    options["method"] = in_groups(method)
+    options["method"] = small(method)
     result = nlridge.denoise(noisy, data_range=255, **options)
     brighter = nlridge.denoise(noisy + 1024, data_range=255, **options)
-    # Rounding may change the order of similar patches.
-    assert np.mean(np.abs(brighter - 1024 - result)) < 0.2
+    np.testing.assert_allclose(brighter - 1024, result, atol=0.02)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -644,7 +644,7 @@ def test_channels_whose_noise_is_correlated(method, kind):
         noise = np.einsum("ij,jyx->iyx", mixing, noise_of(blur, clean.shape))
         model = CorrelatedNoise(20, (mixing @ mixing.T)[..., None, None] * correlation_of(blur))
     noisy = clean + 20 * noise
-    assert gain(clean, noisy, model, GaussianNoise(20), method, channel_axis=0) > 0.7
+    assert gain(clean, noisy, model, GaussianNoise(20), method, channel_axis=0) > 1
 
 
 @two_methods

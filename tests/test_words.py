@@ -312,5 +312,4 @@ def test_more_strength_removes_more_of_any_noise(noise, method):
     assert all(more > 1.03 * less for less, more in pairwise(removed))
     level = np.sqrt(np.mean(levels**2))
     assert removed[0] < 0.2 * level
-    least = 0.7 if correlation is None else 0.5
-    assert least * level < removed[2] < 1.1 * level
+    assert 0.7 * level < removed[2] < 1.1 * level

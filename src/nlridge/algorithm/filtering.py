@@ -26,7 +26,7 @@ REACH = 8
 # The power spectrum is raised to at least this share of its mean, which bounds how much a filter amplifies.
 _LEAST = 0.02
 # Noise counts as white if no correlation between two pixels is larger after the filter.
-_WHITE = 0.35
+_WHITE = 0.3
 # Frequencies are clear if the noise has less than this share of its mean power there.
 _CLEAR = 0.01
 _VECTORS = 4  # computed at a time
@@ -36,7 +36,7 @@ class Filters(NamedTuple):
     """The taps of the filters of each plane, (planes, 2 REACH + 1, 2 REACH + 1)."""
 
     whiten: npt.NDArray[np.float32]
-    """Makes the noise white, with a variance of 1."""
+    """Makes the noise white, with a variance of 1, except at the frequencies at which there is hardly any noise."""
     colour: npt.NDArray[np.float32]
     """Gives white noise the correlation of the noise."""
 
@@ -78,9 +78,7 @@ def _plane_filters(correlation: Matrix) -> tuple[Matrix, Matrix, float]:
     whiten, colour = _taps(1 / raised), _taps(raised)
     response = np.fft.fft2(_on_grid(whiten, side)).real
     left = np.fft.ifft2(np.maximum(power, 0) * response**2).real
-    level = np.sqrt(left[0, 0])
-    left[0, 0] = 0
-    return whiten / level, colour * level, float(np.abs(left).max() / level**2)
+    return whiten, colour, float(np.abs(left.reshape(-1)[1:]).max() / left[0, 0])
 
 
 def _taps(response: Matrix) -> Matrix:

@@ -167,30 +167,24 @@ def _for_short_correlation(white: Recipe, small: Recipe) -> Recipe:
 
     A coarse scale helps at all levels, since such noise has much power at low frequencies.
     """
-    fine, small = (_with_larger_penalty(replace(r, coarse=None)) for r in (white, small))
-    return replace(fine, coarse=CoarseScale(small))
+    return replace(white, coarse=CoarseScale(replace(small, coarse=None)))
 
 
 def _for_long_correlation(white: Recipe) -> Recipe:
     """The recipe for noise that is whitened group by group.
 
-    Patches close to each other tell less than their number suggests. So groups are larger. Windows are smaller: the
-    larger a window, the more of the patches that are chosen have similar noise rather than a similar signal. The coarse
-    scale has nearly as much noise as the image itself.
+    Patches close to each other tell less than their number suggests. So groups are larger, and the two-sided family
+    needs a larger penalty. Windows are smaller: the larger a window, the more of the patches that are chosen have
+    similar noise rather than a similar signal. The coarse scale has nearly as much noise as the image itself.
     """
-    fine = _with_larger_penalty(replace(white, coarse=None))
+    fine = replace(white, coarse=None)
+    if isinstance(fine.family, TwoSided):
+        fine = replace(fine, family=replace(fine.family, penalty=1.4 * fine.family.penalty))
     if fine.second is not None:
         size = -(-fine.second.group_size * 12 // 7 // 8) * 8
         window = min(fine.second.window, 33)
         fine = replace(fine, second=replace(fine.second, group_size=size, window=window))
     return replace(fine, coarse=CoarseScale(fine, pilot_level=2))
-
-
-def _with_larger_penalty(recipe: Recipe) -> Recipe:
-    """The recipe with a larger penalty of the two-sided family: for correlated noise, what is left of it costs more."""
-    if not isinstance(recipe.family, TwoSided):
-        return recipe
-    return replace(recipe, family=replace(recipe.family, penalty=1.4 * recipe.family.penalty))
 
 
 _RECIPES: dict[str, Callable[[float], Recipe]] = {
