@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nlridge import Estimator, Family, Recipe, Step
-from nlridge.engines.block import ESTIMATE
+from nlridge.engines.groups import ESTIMATE
 from nlridge.kernels.compile import compiled
 from nlridge.kernels.simd import LANES
 

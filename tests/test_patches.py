@@ -5,7 +5,6 @@ import oracle
 import pytest
 from groups import padded
 
-from nlridge.engines.block import _match
 from nlridge.kernels import linalg
 from nlridge.kernels.compile import kernel
 from nlridge.kernels.simd import LANES
@@ -20,7 +19,21 @@ def run_matching(
     size = window * linalg.padded(window)
     for c in range(count):
         here = corner + c * stride
-        matching.nearest(out, c * size, window, m, guess, row, here, places[c], kept, chosen)
+        first = here - (window // 2) * (row + 1)
+        matching.nearest(
+            out,
+            c * size,
+            window,
+            linalg.padded(window),
+            m,
+            guess,
+            first,
+            row,
+            here,
+            places[c],
+            kept,
+            chosen,
+        )
 
 
 @kernel
@@ -136,7 +149,7 @@ def test_matching_stays_within_the_window_for_any_pixels(junk, share, variance):
     places = np.full(len(ys) * len(xs) * size, -(2**60), np.intp)
     sizes = np.full(len(ys) * len(xs), size)
     row = image.shape[1]
-    _match(
+    matching.match(
         image.reshape(-1), row, image.size, 1, ys, xs, 4, patch, window, np.float32(variance),
         sizes, size, places,
     )  # fmt: skip

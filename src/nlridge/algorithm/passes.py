@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from ..families import Estimator, Family
 from .pyramid import coarser_shape
-from .settings import Recipe, Step
+from .settings import FrameSearch, Recipe, Step
+
+ONE_FRAME = FrameSearch(0)
 
 
 class PlaneSet(NamedTuple):
@@ -31,6 +33,8 @@ class Pass:
     settings: Step
     is_shifted: bool = False
     """Whether the grid of reference patches is shifted by half a stride."""
+    frames: FrameSearch = ONE_FRAME
+    """Where similar patches are searched for in other frames, if there are any."""
 
     @property
     def estimator(self) -> Estimator:
@@ -38,9 +42,19 @@ class Pass:
         estimator: Estimator = self.family.refine if self.is_second else self.family.pilot
         return estimator
 
+    @property
+    def widest_window(self) -> int:
+        """The side of the largest window in which patches of one frame are searched for."""
+        if self.frames.radius == 0:
+            return self.settings.window
+        return max(self.settings.window, self.frames.near, self.frames.far)
+
     def plane_sets(self, planes: int) -> list[PlaneSet]:
-        """The sets of planes that share one Θ: the first alone, the others in pairs if the family stacks planes."""
-        step = 2 if self.family.stacks_planes else 1
+        """The sets of planes that share one Θ: the first alone, the others in pairs if the family stacks planes.
+
+        Planes of patches that extend over several frames are not stacked.
+        """
+        step = 2 if self.family.stacks_planes and self.frames.depth == 1 else 1
         chroma = [
             PlaneSet(slice(k, min(k + step, planes)), self.settings.size_of_chroma_groups)
             for k in range(1, planes, step)
@@ -54,10 +68,11 @@ def passes_of(recipe: Recipe) -> list[Pass]:
     Two consecutive rounds share their groups, since similar patches hardly change. The grid of reference patches is
     shifted in every other pair of rounds.
     """
-    passes = [Pass(recipe.family, False, recipe.first)]
+    family, frames = recipe.family, recipe.frames or ONE_FRAME
+    passes = [Pass(family, False, recipe.first, frames=frames)]
     if recipe.second is not None:
         for k in range(recipe.rounds.count):
-            passes.append(Pass(recipe.family, True, recipe.second, k // 2 % 2 == 1))
+            passes.append(Pass(family, True, recipe.second, k // 2 % 2 == 1, frames))
     return passes
 
 

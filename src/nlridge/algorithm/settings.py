@@ -176,6 +176,54 @@ class CoarseScale:
 
 
 @dataclass(frozen=True)
+class FrameSearch:
+    """Where similar patches are searched for in other frames of a video, or in other slices of a volume.
+
+    In the next frame, that is a window around the same place. From there on, it is a window around the place to which
+    the most similar patch has moved. In the frame itself, it is the window of the `Step`.
+
+    Parameters
+    ----------
+    radius : int, optional
+        The number of frames before and after, up to 64.
+    near : int, optional
+        Side of the window in the next frame, in pixels; an odd number, at most 63.
+    far : int, optional
+        Side of the windows in the frames beyond.
+    depth : int, optional
+        The number of frames that a patch extends over, up to 8. More than one is for volumes whose voxels are about as
+        deep as they are wide; nothing in them must move from one frame to the next.
+
+    See Also
+    --------
+    Recipe : Takes this as one of its settings.
+
+    Examples
+    --------
+    Search ten frames before and after:
+
+    >>> from dataclasses import replace
+    >>> import nlridge
+    >>> standard = nlridge.recipe("standard", sigma=20, kind="video")
+    >>> further = replace(standard, frames=replace(standard.frames, radius=10))
+    """
+
+    radius: int = 6
+    near: int = 7
+    far: int = 5
+    depth: int = 1
+
+    def __post_init__(self) -> None:
+        most = {"radius": (0, 64), "near": (1, 63), "far": (1, 63), "depth": (1, 8)}
+        for name, bounds in most.items():
+            object.__setattr__(self, name, _whole(name, getattr(self, name)))
+            _expect(name, getattr(self, name), *bounds)
+        for name in ("near", "far"):
+            if getattr(self, name) % 2 == 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected an odd number")
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A complete algorithm for one noise level: a family of local denoisers, and the settings of its steps.
 
@@ -197,6 +245,9 @@ class Recipe:
     prefilter : bool, optional
         Whether correlated noise is made white by a filter on the whole image, if a short filter can do so. This is
         much faster than to whiten each group, and nearly as good. It is the default.
+    frames : FrameSearch, optional
+        Where similar patches are searched for in other frames of a video, or in other slices of a volume. By default,
+        each frame is denoised on its own.
 
     See Also
     --------
@@ -222,6 +273,7 @@ class Recipe:
     rounds: Rounds = Rounds()
     coarse: CoarseScale | None = None
     prefilter: bool = True
+    frames: FrameSearch | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.family, Family):
@@ -238,6 +290,8 @@ class Recipe:
             raise TypeError(f"coarse is {shown(self.coarse)}; expected a CoarseScale or None")
         if not isinstance(self.prefilter, bool):
             raise TypeError(f"prefilter is {shown(self.prefilter)}; expected True or False")
+        if not (self.frames is None or isinstance(self.frames, FrameSearch)):
+            raise TypeError(f"frames is {shown(self.frames)}; expected a FrameSearch or None")
         if self.second is not None and self.family.refine is None:
             raise ValueError(
                 f"second is {self.second}; expected None, since {self.family!r} has one step"

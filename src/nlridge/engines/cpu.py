@@ -14,10 +14,9 @@ import numpy as np
 
 from ..algorithm.inputs import StepInputs
 from ..algorithm.passes import Pass
-from ..patches.groups import normalise
-from ..patches.matching import BRIGHT
-from .block import GroupDenoiser, Groups, LineInputs, denoise_block, denoiser_of
-from .grid import Block, Image, lines, rows_read
+from .block import Groups, LineInputs, denoise_block
+from .grid import Block, Image, group_sizes, lines, rows_read
+from .groups import GroupDenoiser, apply_change, average, denoiser_of
 from .pool import in_order
 
 
@@ -63,10 +62,16 @@ def strips(
     settings, planes = step.settings, len(inputs.noisy)
     shape = inputs.noisy.shape[1:]
     grid = lines(shape, step, rows)
-    blocks = [block for line in grid for block in line]
+    plane_sets = step.plane_sets(planes)
+    most = max(plane_set.group_size for plane_set in plane_sets)
+    sizes = {
+        int(size)
+        for line in grid
+        for block in line
+        for size in np.unique(group_sizes(block, shape, settings, most))
+    }
     denoisers = [
-        denoiser_of(plane_set, step, inputs.noise.correlation, blocks, shape)
-        for plane_set in step.plane_sets(planes)
+        denoiser_of(plane_set, step, inputs.noise.correlation, sizes) for plane_set in plane_sets
     ]
     denoise = partial(denoise_block, denoisers, step, groups, shape)
     work = (
@@ -118,16 +123,9 @@ def _normalised(
     """The results for the rows that are ready, from sums whose first row is `top`."""
     first = max(ready.start - patch + 1, top)  # the first corners of patches that cover these rows
     total, rest, weight = (image[:, first - top : ready.stop - top].copy() for image in sums)
-    for denoiser, corners in zip(denoisers, weight, strict=True):
-        planes = denoiser.planes.planes
-        normalise(total[planes], corners, patch)
-        if len(rest):
-            normalise(rest[planes], corners, patch)
+    average(denoisers, total, rest, weight, patch)
     total, rest = (image[:, ready.start - first :] for image in (total, rest))
     noisy = read.inputs.noisy[:, ready.start - read.top : ready.stop - read.top]
     for change in (total, rest):
-        if len(change):
-            # Next to pixels so bright that float32 cannot resolve the noise, the image stays unchanged.
-            change[~(np.abs(change) < BRIGHT)] = 0
-            change += noisy
+        apply_change(change, noisy)
     return total, rest

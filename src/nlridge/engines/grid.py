@@ -68,11 +68,14 @@ def lines(shape: tuple[int, int], step: Pass, rows: range | None = None) -> list
     return grid
 
 
-def references(length: int, step: Pass) -> Positions:
-    """The positions of the reference patches along an axis: one stride apart, and the first and the last position."""
+def references(length: int, step: Pass, shift: int = 0) -> Positions:
+    """The positions of the reference patches along an axis: one stride apart, and the first and the last position.
+
+    `shift` is the position of the second one, or a multiple of the stride more.
+    """
     settings = step.settings
     last = length - settings.patch_size
-    start = settings.stride // 2 if step.is_shifted else 0
+    start = ((settings.stride // 2 if step.is_shifted else 0) + shift) % settings.stride
     return np.union1d(np.arange(start, last + 1, settings.stride), [0, last]).astype(np.intp)
 
 

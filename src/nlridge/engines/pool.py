@@ -2,7 +2,8 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import TypeVar
 
 _Item = TypeVar("_Item")
@@ -10,20 +11,37 @@ _Result = TypeVar("_Result")
 
 
 def in_order(
-    function: Callable[[_Item], _Result], items: Iterable[_Item], workers: int
+    function: Callable[[_Item], _Result],
+    items: Iterable[_Item],
+    workers: int,
+    threads: Executor | None = None,
 ) -> Iterator[_Result]:
-    """Yield function(item) for each item in turn, computed by the workers a limited number of items ahead."""
+    """Yield function(item) for each item in turn, computed by the workers at most `ahead(workers)` items ahead.
+
+    Several calls may share their `threads`; by default, each has its own.
+    """
     if workers == 1:
         yield from map(function, items)
         return
-    with ThreadPoolExecutor(workers, "nlridge") as pool:
-        ahead: deque[Future[_Result]] = deque()
+    with nullcontext(threads) if threads else threads_of(workers) as pool:
+        waiting: deque[Future[_Result]] = deque()
         try:
             for item in items:
-                ahead.append(pool.submit(function, item))
-                if len(ahead) > 2 * workers:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > ahead(workers):
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
         finally:  # after an error or Ctrl-C, wait only for the items being computed
-            pool.shutdown(wait=True, cancel_futures=True)
+            for result in waiting:
+                result.cancel()
+
+
+def ahead(workers: int) -> int:
+    """The number of items that may be computed before they are needed."""
+    return 2 * workers if workers > 1 else 0
+
+
+def threads_of(workers: int) -> ThreadPoolExecutor:
+    """Threads for `in_order`, to be used in a `with` statement."""
+    return ThreadPoolExecutor(workers, "nlridge")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..kernels.compile import part
+from ..kernels.compile import kernel, part
 from ..kernels.linalg import padded
 from ..kernels.simd import (
     LANES,
@@ -35,7 +35,7 @@ _distances_1 = distance_tile(1)
 
 
 @part
-def _compare(heads, wholes, o, image, here, there, image_row, rows, head, tail, lanes):
+def compare(heads, wholes, o, image, here, there, image_row, rows, head, tail, lanes):
     """Compare the strip at `here` with those at `there + d`, d < lanes.
 
     Writes the distances of their heads to heads[o + d], and those of whole strips to wholes[o + d].
@@ -90,7 +90,7 @@ def distances(image, image_row, plane, planes, corner, count, stride, patch, win
                 here = k * plane + corner + c * stride
                 there = here + (dy - radius) * image_row - radius
                 tail = stride - head if c < count + strips - 1 else 0
-                _compare(
+                compare(
                     heads,
                     wholes,
                     c * lanes,
@@ -125,16 +125,16 @@ def _count_at_most(values, size, threshold):
 
 
 @part
-def nearest(values, v, window, m, guess, image_row, corner, places, kept, chosen):
-    """Write to places[:m] the offsets of the m patches with the smallest distances, nearest first.
+def nearest(values, v, rows, lanes, m, guess, first, row_length, itself, places, kept, chosen):
+    """Write to places[:m] the places of the m smallest distances, nearest first.
 
-    values[v:] are the distances of one reference at `corner`. Ties are broken by position. `guess` is a guess at the
-    m-th distance, which saves time and does not affect the result. Returns a guess for the next reference. `kept`
-    and `chosen` are work space. The offsets are those of patches in the window even if distances are NaN.
+    values[v:] are the distances of one reference: `rows` rows of `lanes`, which fill whole vectors. The places of a row
+    are consecutive, those of the first row begin at `first`, and the rows are `row_length` apart. Ties are broken by
+    position. `guess` is a guess at the m-th distance, which saves time and does not affect the result. Returns a guess
+    for the next reference. `kept` and `chosen` are work space. Where a distance is NaN, the place is that of the
+    reference `itself`.
     """
-    lanes = padded(window)
-    radius = window // 2
-    block = values[v : v + window * lanes]
+    block = values[v : v + rows * lanes]
 
     # Find a threshold that keeps at least m patches and not many more. A guess that may be NaN is compared by its bits,
     # since kernels are compiled with the assumption that there is no NaN.
@@ -142,7 +142,7 @@ def nearest(values, v, window, m, guess, image_row, corner, places, kept, chosen
         guess = _FAR_ENOUGH
     low, high, threshold = np.float32(0), _FARTHEST, guess
     for _ in range(48):
-        count = _count_at_most(block, window * lanes, threshold)
+        count = _count_at_most(block, rows * lanes, threshold)
         if count < m:
             low = threshold
         elif count > 2 * m + 8:
@@ -160,14 +160,13 @@ def nearest(values, v, window, m, guess, image_row, corner, places, kept, chosen
     # Collect the patches that it keeps.
     size = 0
     t = splat(threshold)
-    for dy in range(window):
-        row = corner + (dy - radius) * image_row - radius
+    for row in range(rows):
         for o in range(0, lanes, LANES):
-            bits = at_most_bits(load(block, dy * lanes + o), t)
+            bits = at_most_bits(load(block, row * lanes + o), t)
             while bits != 0:
                 lane = o + lowest_bit(bits)
-                places[size] = row + lane
-                kept[size] = block[dy * lanes + lane]
+                places[size] = first + row * row_length + lane
+                kept[size] = block[row * lanes + lane]
                 size += 1
                 bits &= bits - np.uint32(1)
 
@@ -201,7 +200,7 @@ def nearest(values, v, window, m, guess, image_row, corner, places, kept, chosen
             kept[count] = kept[i]
             count += 1
     for j in range(count, m):  # in place of patches whose distance is NaN: the reference itself
-        chosen[j] = corner
+        chosen[j] = itself
         kept[j] = _FAR_ENOUGH
 
     # Sort: a patch comes after all that are nearer, and the last of equals comes last.
@@ -215,3 +214,47 @@ def nearest(values, v, window, m, guess, image_row, corner, places, kept, chosen
             rank -= 1
         places[rank] = chosen[j]
     return last * np.float32(1.05)
+
+
+@kernel
+def match(
+    guide, row_length, plane, planes, ys, xs, stride, patch, window, variance, sizes, group_size, places
+):  # fmt: skip
+    """Write to places[k group_size:] the offsets of the sizes[k] patches that are nearest to the k-th reference."""
+    candidates = window * padded(window)
+    distance = np.empty(len(xs) * candidates, np.float32)
+    nearest_places = np.empty(candidates + LANES, np.intp)
+    chosen = np.empty(group_size, np.intp)
+    kept = np.empty(candidates + LANES, np.float32)
+    k = 0
+    for i in range(len(ys)):
+        guess = np.float32(2 * planes * patch * patch) * variance
+        first = 0
+        while first < len(xs):
+            count = 1  # references one stride apart: all, or all but the last of the image
+            while first + count < len(xs) and xs[first + count] - xs[first + count - 1] == stride:
+                count += 1
+            corner = ys[i] * row_length + xs[first]
+            distances(
+                guide, row_length, plane, planes, corner, count, stride, patch, window, distance
+            )
+            for c in range(count):
+                here = corner + c * stride
+                guess = nearest(
+                    distance,
+                    c * candidates,
+                    window,
+                    padded(window),
+                    sizes[k],
+                    guess,
+                    here - (window // 2) * (row_length + 1),
+                    row_length,
+                    here,
+                    nearest_places,
+                    kept,
+                    chosen,
+                )
+                for j in range(sizes[k]):
+                    places[k * group_size + j] = nearest_places[j]
+                k += 1
+            first += count

@@ -1,0 +1,453 @@
+"""The engine for frames that belong together, which runs a pass over a stream of frames.
+
+Similar patches are searched for in the frames before and after as well, up to a radius. Their changes are added to those
+frames, so that a frame of the result is ready twice the radius after it was read. No more frames than that are ever
+kept, however many there are.
+
+As in the engine for single images, a block of reference patches adds up its own sums. These are then added to the sums of
+the frames in the order of the blocks, so that the result does not depend on the number of threads.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from itertools import count
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..algorithm.inputs import StepInputs
+from ..algorithm.passes import Pass
+from ..kernels.simd import LANES
+from ..patches.matching import FAR
+from ..patches.tracking import match_across
+from .grid import Block, Positions, group_sizes, references
+from .groups import (
+    GroupDenoiser,
+    GroupImages,
+    GroupPlaces,
+    GroupShape,
+    GroupSums,
+    apply_change,
+    average,
+    denoiser_of,
+)
+from .pool import ahead, in_order
+from .stream import Frame, Stream, each
+
+_ROWS = 16  # rows of reference patches in a block
+# The grid of reference patches moves from frame to frame by so many rows and columns, so that its gaps do not coincide.
+_STAGGER = 2, 3
+
+
+class Matches(NamedTuple):
+    """The similar patches of the references of a block."""
+
+    places: npt.NDArray[Any]
+    """Their offsets in the rings."""
+    frames: npt.NDArray[Any]
+    """The index of their frame among those that were searched."""
+    rows: tuple[int, int]
+    """The first and the last row that was searched."""
+
+
+Groups: TypeAlias = MutableMapping[tuple[int, int], Matches]
+"""The similar patches of each block, by the number of its frame and its first row."""
+
+
+class Layout(NamedTuple):
+    """The layout of the latest frames in memory: one after the other, each with a margin."""
+
+    slots: int
+    """The number of different frames."""
+    depth: int
+    """The frames of a patch. They follow each other in memory, so that the first frames are there twice."""
+    height: int
+    width: int
+    margin: int
+
+    @property
+    def frame(self) -> int:
+        """The distance between two frames."""
+        return self.height * self.width
+
+    @property
+    def plane(self) -> int:
+        """The distance between two planes."""
+        return (self.slots + self.depth - 1) * self.frame
+
+
+class Planes(NamedTuple):
+    """The number of planes of the images that a pass reads."""
+
+    noisy: int
+    similar: int
+    variance: int
+    """0 if the noise is the same in the whole frame."""
+
+
+class Ring:
+    """The latest frames of an image."""
+
+    def __init__(self, planes: int, layout: Layout, outside: float) -> None:
+        self.layout = layout
+        self._planes = planes
+        self.pixels = np.full(planes * layout.plane + 4 * LANES, outside, np.float32)
+
+    def __len__(self) -> int:
+        """The number of planes."""
+        return self._planes
+
+    def write(self, number: int, frame: Frame) -> None:
+        """Write a frame in the place of the oldest one."""
+        planes, height, width = frame.shape
+        slots, depth, rows, columns, margin = self.layout
+        frames = self.pixels[: planes * self.layout.plane].reshape(planes, -1, rows, columns)
+        for slot in range(number % slots, slots + depth - 1, slots):
+            frames[:, slot, margin : margin + height, margin : margin + width] = frame
+
+    def planes(self, planes: slice) -> Frame:
+        """Some planes, one after the other, with room for whole vectors behind them."""
+        return self.pixels[planes.start * self.layout.plane :]
+
+
+class Rings(NamedTuple):
+    """The latest frames of the images that a pass reads."""
+
+    noisy: Ring
+    guide: Ring
+    similar: Ring
+    original: Ring | None
+    variance: Ring | None
+
+    def write(self, number: int, frame: StepInputs) -> None:
+        """Write a frame of each image."""
+        self.noisy.write(number, frame.noisy)
+        if self.guide is not self.noisy:
+            self.guide.write(number, frame.guide)
+        self.similar.write(number, frame.similar)
+        if self.original is not None and frame.partly is not None:
+            self.original.write(number, frame.partly.original)
+        if self.variance is not None:
+            self.variance.write(number, np.asarray(frame.noise.variance))
+
+
+class Work(NamedTuple):
+    """A block of reference patches."""
+
+    number: int
+    """The number of its frame."""
+    block: Block
+    searched: range
+    """The frames in which patches are searched for."""
+    inputs: StepInputs
+    """The frame itself."""
+    is_last: bool
+    """Whether it is the last block of the frame."""
+
+
+class BlockSums(NamedTuple):
+    """The sums that a block adds to some rows of the frames, from the first one that was searched on."""
+
+    work: Work
+    rows: slice
+    total: Frame
+    rest: Frame
+    weight: Frame
+
+
+class FrameSums(NamedTuple):
+    """The sums of a frame."""
+
+    noisy: Frame
+    total: Frame
+    rest: Frame
+    weight: Frame
+
+
+def run_pass(
+    inputs: StepInputs,
+    step: Pass,
+    groups: Groups | None = None,
+    *,
+    workers: int,
+    threads: Executor | None,
+    tick: Callable[[], None],
+) -> tuple[Stream, Stream]:
+    """Describe the results of a pass over streams; see `engines.cpu.run_pass`."""
+    noisy: Stream = inputs.noisy
+    variance: Any = inputs.noise.variance
+    varies = isinstance(variance, Stream) and variance.shape[1:] == noisy.shape[1:]
+    planes = Planes(len(noisy), len(inputs.similar), len(variance) if varies else 0)
+
+    def start() -> Iterator[tuple[Frame, Frame]]:
+        iterators = inputs.mapped(iter)
+        size = noisy.shape[1:]
+        return _results(iterators, planes, size, step, groups, workers, threads, tick)
+
+    both = Stream(start, noisy.shape)
+    total = each(itemgetter(0), both)
+    return total, each(itemgetter(1), both) if inputs.keeps_noise else total
+
+
+def _results(
+    iterators: StepInputs,
+    planes: Planes,
+    size: tuple[int, int],
+    step: Pass,
+    groups: Groups | None,
+    workers: int,
+    threads: Executor | None,
+    tick: Callable[[], None],
+) -> Iterator[tuple[Frame, Frame]]:
+    """Yield both results of the pass for each frame. The inputs are iterators over frames."""
+    settings, search = step.settings, step.frames
+    sizes = _all_sizes(size, step)
+    denoisers = [
+        denoiser_of(plane_set, step, iterators.noise.correlation, sizes)
+        for plane_set in step.plane_sets(planes.noisy)
+    ]
+    margin = max(settings.window, search.near, search.far) // 2
+    # Blocks that are computed ahead of their use may belong to several frames.
+    fewest = min(len(blocks_of(size, step, number)) for number in range(settings.stride))
+    layout = Layout(
+        slots=2 * search.radius + search.depth + 1 + -(-(ahead(workers) + 1) // fewest),
+        depth=search.depth,
+        height=size[0] + 2 * margin,
+        width=size[1] + 2 * margin + 2 * LANES,  # kernels work on whole vectors
+        margin=margin,
+    )
+    rings = _rings(iterators, planes, layout)
+    denoise = partial(_denoise_block, rings, denoisers, step, groups, size)
+    noisy: deque[Frame] = deque()
+    work = _work(iterators, rings, size, step, noisy)
+    sums: deque[FrameSums] = deque()
+    first = 0  # the number of the frame of the first sums
+    for block in in_order(denoise, work, workers, threads):
+        searched = block.work.searched
+        for k in range(block.total.shape[1]):
+            at = searched.start + k - first
+            if at == len(sums):
+                sums.append(_empty_sums(noisy.popleft(), len(denoisers), iterators.keeps_noise))
+            for part, image in zip(block[2:], sums[at][1:], strict=True):
+                image[:, block.rows] += part[:, k]
+        tick()
+        # The next frame adds to those from here on.
+        while block.work.is_last and first < block.work.number + 1 - search.radius:
+            yield _averaged(sums.popleft(), denoisers, settings.patch_size)
+            first += 1
+    while sums:
+        yield _averaged(sums.popleft(), denoisers, settings.patch_size)
+
+
+def blocks_of(size: tuple[int, int], step: Pass, number: int) -> list[Block]:
+    """The blocks of reference patches of a frame."""
+    ys, xs = (
+        references(length, step, shift * number)
+        for length, shift in zip(size, _STAGGER, strict=True)
+    )
+    return [Block(ys[k : k + _ROWS], xs) for k in range(0, len(ys), _ROWS)]
+
+
+def _all_sizes(size: tuple[int, int], step: Pass) -> set[int]:
+    """The sizes that groups of any frame can have."""
+    places = Block(*(np.arange(length - step.settings.patch_size + 1) for length in size))
+    others = range(2 * step.frames.radius + 1)
+    return {int(m) for k in others for m in np.unique(_group_sizes(places, size, step, k))}
+
+
+def _group_sizes(block: Block, size: tuple[int, int], step: Pass, others: int) -> Positions:
+    """The number of patches in the group of each reference, if so many other frames are searched.
+
+    If the windows contain fewer patches than asked for, it is as many as they contain in any case: the windows in other
+    frames follow the motion, and at most a quarter of them is inside the image.
+    """
+    settings, search = step.settings, step.frames
+    reach = min(search.near, search.far) // 2
+    inside = [min(reach, length - settings.patch_size) + 1 for length in size]
+    own = group_sizes(block, size, settings, settings.window**2)
+    most = max(settings.group_size, settings.size_of_chroma_groups)
+    return np.minimum(own + others * inside[0] * inside[1], most)
+
+
+def _rings(iterators: StepInputs, planes: Planes, layout: Layout) -> Rings:
+    noisy = Ring(planes.noisy, layout, 0)
+    partly = iterators.partly
+    has_original = partly is not None and partly.original is not iterators.noisy
+    return Rings(
+        noisy,
+        noisy if iterators.guide is iterators.noisy else Ring(planes.noisy, layout, 0),
+        Ring(planes.similar, layout, float(FAR)),
+        Ring(planes.noisy, layout, 0) if has_original else None,
+        Ring(planes.variance, layout, 1) if planes.variance else None,
+    )
+
+
+def _work(
+    iterators: StepInputs,
+    rings: Rings,
+    size: tuple[int, int],
+    step: Pass,
+    noisy: deque[Frame],
+) -> Iterator[Work]:
+    """Read the frames, and yield the blocks of each as soon as all frames that it needs are there."""
+    search = step.frames
+    waiting: deque[StepInputs] = deque()
+    read, at_end = 0, False
+    for number in count():
+        while not at_end and read < number + search.radius + search.depth:
+            frame = iterators.mapped(lambda frames: next(frames, None))
+            at_end = frame.noisy is None
+            if not at_end:
+                rings.write(read, frame)
+                noisy.append(frame.noisy)
+                waiting.append(frame)
+                read += 1
+        if number + search.depth > read:
+            return
+        first, last = (
+            max(number - search.radius, 0),
+            min(number + search.radius, read - search.depth),
+        )
+        blocks = blocks_of(size, step, number)
+        frame = waiting.popleft()
+        for block in blocks:
+            yield Work(number, block, range(first, last + 1), frame, block is blocks[-1])
+
+
+def _denoise_block(
+    rings: Rings,
+    denoisers: Sequence[GroupDenoiser],
+    step: Pass,
+    groups: Groups | None,
+    size: tuple[int, int],
+    work: Work,
+) -> BlockSums:
+    """Denoise the groups of a block."""
+    inputs, searched = work.inputs, work.searched
+    layout, patch, depth = rings.noisy.layout, step.settings.patch_size, step.frames.depth
+    variance = np.asarray(inputs.noise.variance, np.float32).reshape(-1)[:1]
+    sizes = _group_sizes(work.block, size, step, len(searched) - 1)
+    most = max(denoiser.planes.group_size for denoiser in denoisers)
+    frames = np.array([number % layout.slots * layout.frame for number in searched], np.intp)
+    key = work.number, int(work.block.ys[0])
+    matches = None if groups is None else groups.pop(key, None)
+    if matches is None:
+        matches = _matches(rings.similar, size, step, work, frames, variance[0], sizes, most)
+        if groups is not None:  # for the next round
+            groups[key] = Matches(
+                matches.places.astype(np.int32), matches.frames.astype(np.int8), matches.rows
+            )
+    first_row, last_row = matches.rows
+    height = last_row - first_row + patch
+    # The sums have the rows that were searched, in the frames that were searched.
+    places, frame_of = (array.astype(np.intp, copy=False) for array in matches[:2])
+    frame = height * layout.width
+    margin = (first_row + layout.margin) * layout.width
+    targets = places - (frames + margin - np.arange(len(frames)) * frame)[frame_of]
+    length = len(frames) + depth - 1
+    plane = length * frame
+    keep = np.float32(0 if inputs.partly is None else inputs.partly.keep)
+    count = len(inputs.noisy)
+    total, rest, weight = (
+        np.zeros(number * plane + 4 * LANES, np.float32)
+        for number in (count, count if keep > 0 else 0, len(denoisers))
+    )
+    for k, (plane_set, denoise_groups) in enumerate(denoisers):
+        planes, group_size = plane_set
+        one_variance = rings.variance is None or len(rings.variance) == 1
+        denoise_groups(
+            GroupImages(
+                rings.noisy.planes(planes),
+                rings.guide.planes(planes),
+                rings.guide is rings.noisy,
+                variance
+                if rings.variance is None
+                else rings.variance.planes(slice(0, 1) if one_variance else planes),
+                0 if one_variance else layout.plane,
+                variance[:0] if rings.original is None else rings.original.planes(planes),
+                keep,
+            ),
+            GroupSums(
+                total[planes.start * plane :],
+                rest[planes.start * plane :] if keep > 0 else rest[:0],
+                weight[k * plane :],
+            ),
+            GroupPlaces(places, targets, most, np.minimum(sizes, group_size)),
+            GroupShape(
+                layout.width,
+                layout.plane if depth == 1 else layout.frame,
+                plane if depth == 1 else frame,
+                plane_set.number * depth,
+                patch,
+                group_size,
+            ),
+        )
+    left = layout.margin
+    sums = [
+        flat[: len(flat) // plane * plane].reshape(-1, length, height, layout.width)[
+            ..., left : left + size[1]
+        ]
+        for flat in (total, rest, weight)
+    ]
+    for k in range(length - 1, 0, -1):  # a patch that begins in a frame extends over the next ones
+        for before in range(1, min(depth, k + 1)):
+            sums[2][:, k] += sums[2][:, k - before]
+    return BlockSums(work, slice(first_row, first_row + height), *sums)
+
+
+def _matches(
+    similar: Ring,
+    size: tuple[int, int],
+    step: Pass,
+    work: Work,
+    frames: Positions,
+    variance: np.float32,
+    sizes: Positions,
+    most: int,
+) -> Matches:
+    """Find the similar patches of the references of a block."""
+    layout, settings, search = similar.layout, step.settings, step.frames
+    places, frame_of = np.zeros((2, len(sizes) * most), np.intp)
+    rows = match_across(
+        similar.pixels,
+        layout.width,
+        layout.plane if search.depth == 1 else layout.frame,
+        len(similar) if search.depth == 1 else search.depth,
+        layout.margin,
+        *size,
+        frames,
+        work.number - work.searched.start,
+        *work.block,
+        settings.stride,
+        settings.patch_size,
+        settings.window,
+        search.near,
+        search.far,
+        variance,
+        sizes,
+        most,
+        places,
+        frame_of,
+    )
+    return Matches(places, frame_of, rows)
+
+
+def _empty_sums(noisy: Frame, sets: int, keeps_noise: bool) -> FrameSums:
+    rest = np.zeros_like(noisy if keeps_noise else noisy[:0])
+    return FrameSums(
+        noisy, np.zeros_like(noisy), rest, np.zeros((sets, *noisy.shape[1:]), np.float32)
+    )
+
+
+def _averaged(
+    sums: FrameSums, denoisers: Sequence[GroupDenoiser], patch: int
+) -> tuple[Frame, Frame]:
+    """Both results for a frame."""
+    average(denoisers, sums.total, sums.rest, sums.weight, patch)
+    for change in (sums.total, sums.rest):
+        apply_change(change, sums.noisy)
+    return sums.total, sums.rest

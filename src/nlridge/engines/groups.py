@@ -1,0 +1,374 @@
+"""The groups of a block: gather their patches, denoise them, and add them up.
+
+Groups are denoised by the family's kernel, or by its formula if there is no kernel.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+
+from ..algorithm.passes import Pass, PlaneSet
+from ..families import Estimate, GroupNoise
+from ..families.family import evaluate
+from ..families.whitening import (
+    Whitening,
+    WhiteningTables,
+    colour_group,
+    evaluate_whitened,
+    factorise,
+    tables_of,
+    whiten_group,
+    whitening_of,
+)
+from ..kernels.compile import compiled, kernel, part
+from ..kernels.linalg import ones, padded
+from ..kernels.simd import LANES, fma, load, splat, store
+from ..kernels.simd import total as add_up
+from ..kernels.variances import patch_scales, patch_variance
+from ..patches.groups import (
+    aggregate,
+    aggregate_all,
+    aggregate_weights,
+    gather,
+    gather_all,
+    normalise,
+)
+from ..patches.matching import BRIGHT
+from .grid import Image
+
+
+class GroupImages(NamedTuple):
+    """The images that groups are gathered from: planes of a window, one after the other."""
+
+    noisy: Any
+    guide: Any
+    guide_is_noisy: bool
+    variance: Any
+    """One number, or one plane for all planes, or one plane for each."""
+    variance_plane: int
+    """The distance between two planes of the variance; 0 if there is one for all."""
+    original: Any
+    """The planes with all of their noise; empty if `noisy` still has all of it."""
+    keep: np.float32
+    """The share of the noise to leave in `GroupSums.rest`."""
+
+
+class GroupSums(NamedTuple):
+    """The weighted sums that denoised groups are added to: planes of the same window."""
+
+    total: Any
+    rest: Any
+    """The same, with some of the noise left in it; empty if that is not needed."""
+    weight: Any
+    """The weights of the patches, at their corners."""
+
+
+class GroupPlaces(NamedTuple):
+    """The positions of the patches of each group."""
+
+    offsets: Any
+    """Those in the images. Those of group k begin at k `row`, and there are sizes[k] of them."""
+    targets: Any
+    """Likewise those in the sums."""
+    row: int
+    sizes: Any
+
+
+class GroupShape(NamedTuple):
+    """The shape of groups, and of the images and sums that their patches are part of."""
+
+    row_length: int
+    plane: int
+    """The distance between two planes of the images."""
+    target_plane: int
+    """Likewise of the sums."""
+    planes: int
+    patch: int
+    group_size: int
+
+
+_FLOATS = types.Array(types.float32, 1, "C")
+_INDEX = types.intp
+_INDICES = types.Array(types.intp, 1, "C")
+ESTIMATE = types.void(_FLOATS, _FLOATS, _FLOATS, _FLOATS, _INDEX, _INDEX, _FLOATS, _FLOATS)
+"""The signature of a family's kernel: Y, X, denoised, weights, n, m, variance, parameters."""
+_GROUPS = (
+    types.NamedTuple(
+        [_FLOATS, _FLOATS, types.boolean, _FLOATS, _INDEX, _FLOATS, types.float32], GroupImages
+    ),
+    types.NamedUniTuple(_FLOATS, 3, GroupSums),
+    types.NamedTuple([_INDICES, _INDICES, _INDEX, _INDICES], GroupPlaces),
+    types.NamedUniTuple(_INDEX, 6, GroupShape),
+)
+_ESTIMATOR = (types.FunctionType(ESTIMATE), _FLOATS, _INDICES)
+_DENOISE_GROUPS = types.void(*_ESTIMATOR, *_GROUPS)
+_TABLES = types.NamedTuple([_FLOATS, _FLOATS, _FLOATS, _INDEX, types.float32], WhiteningTables)
+_DENOISE_CORRELATED_GROUPS = types.void(*_ESTIMATOR, _TABLES, *_GROUPS)
+
+
+class GroupDenoiser(NamedTuple):
+    """A set of planes, and the function that denoises its groups."""
+
+    planes: PlaneSet
+    denoise_groups: Callable[[GroupImages, GroupSums, GroupPlaces, GroupShape], None]
+
+
+def denoiser_of(
+    planes: PlaneSet,
+    step: Pass,
+    correlation: npt.NDArray[np.float64] | None,
+    sizes: Iterable[int],
+) -> GroupDenoiser:
+    """The denoiser of a set of planes for groups of some sizes: the kernel with its parameters, or the formula."""
+    estimator, group_size, settings = step.estimator, planes.group_size, step.settings
+    depth = step.frames.depth
+    whitening = None
+    if correlation is not None:
+        own = np.repeat(correlation[planes.planes], depth, axis=0)
+        whitening = whitening_of(own, settings.patch_size, step.widest_window)
+    if estimator.kernel is None:
+        by_formula = partial(_denoise_groups_by_formula, estimator.formula, whitening)
+        return GroupDenoiser(planes, by_formula)
+    n = planes.number * depth * settings.patch_size**2
+    parameters: list[npt.NDArray[np.float32]] = []
+    starts = np.zeros(group_size + 1, np.intp)
+    for m in sorted({min(size, group_size) for size in sizes}):
+        starts[m] = sum(part.size for part in parameters)
+        parameters.append(np.asarray(estimator.parameters(n, m), np.float32).reshape(-1))
+    estimate = compiled(estimator.kernel, ESTIMATE), np.concatenate(parameters), starts
+    if whitening is None:
+        compiled(_denoise_groups, _DENOISE_GROUPS)
+        return GroupDenoiser(planes, partial(_denoise_groups, *estimate))
+    compiled(_denoise_correlated_groups, _DENOISE_CORRELATED_GROUPS)
+    tables = tables_of(whitening)
+    return GroupDenoiser(planes, partial(_denoise_correlated_groups, *estimate, tables))
+
+
+def average(
+    denoisers: Sequence[GroupDenoiser], total: Image, rest: Image, weight: Image, patch: int
+) -> None:
+    """Divide the sums by the weights of the patches, which are given at the corners of the patches."""
+    for denoiser, corners in zip(denoisers, weight, strict=True):
+        planes = denoiser.planes.planes
+        normalise(total[planes], corners, patch)
+        if len(rest):
+            normalise(rest[planes], corners, patch)
+
+
+def apply_change(change: Image, noisy: Image) -> None:
+    """Turn a change of an image into its result."""
+    if len(change):
+        # Next to pixels so bright that float32 cannot resolve the noise, the image stays unchanged.
+        change[~(np.abs(change) < BRIGHT)] = 0
+        change += noisy
+
+
+@kernel
+def _denoise_groups(estimate, parameters, starts, images, sums, places, shape):
+    Y, X, V, before, denoised, weights = _buffers(images, shape)
+    mask, inside = ones(shape.patch), ones(shape.planes * shape.patch * shape.patch)
+    n = shape.planes * shape.patch * shape.patch
+    for k in range(len(places.sizes)):
+        m = places.sizes[k]
+        here = places.offsets[k * places.row : k * places.row + m]
+        there = places.targets[k * places.row : k * places.row + m]
+        left = _gather_group(images, shape, here, m, Y, X, V, before, inside, np.float32(1))
+        estimate(Y, X, denoised, weights, n, m, V, parameters[starts[m] :])
+        _add_group(denoised, Y, weights, left, images.keep, sums, shape, there, m, mask)
+
+
+@kernel
+def _denoise_correlated_groups(estimate, parameters, starts, tables, images, sums, places, shape):
+    """`_denoise_groups` for correlated noise: groups are whitened first; see `families.whitening`."""
+    Y, X, V, before, denoised, weights = _buffers(images, shape)
+    n = shape.planes * shape.patch * shape.patch
+    mask, inside = ones(shape.patch), ones(n)
+    white_Y, work = np.zeros_like(Y), np.zeros_like(Y)
+    white_X = white_Y if images.guide_is_noisy else np.zeros_like(Y)
+    most = padded(shape.group_size)
+    U, K = np.empty(most * most, np.float32), np.empty(most * most, np.float32)
+    scales, v = np.empty(most, np.float32), np.empty(most, np.float32)
+    level = np.empty(1, np.float32)
+    for k in range(len(places.sizes)):
+        m = places.sizes[k]
+        here = places.offsets[k * places.row : k * places.row + m]
+        there = places.targets[k * places.row : k * places.row + m]
+        left = _gather_group(images, shape, here, m, Y, X, V, before, inside, tables.power)
+        level[0], _ = patch_scales(scales, V, n, m)
+        brightness = np.float32(0)
+        for i in range(n):
+            brightness += Y[i]
+        brightness /= np.float32(n)
+        factorise(tables, here, shape.row_length, scales, m, U, K, v)
+        whiten_group(tables, Y, brightness, scales, K, v, n, m, inside, work, white_Y)
+        if not images.guide_is_noisy:
+            whiten_group(tables, X, brightness, scales, K, v, n, m, inside, work, white_X)
+        estimate(white_Y, white_X, denoised, weights, n, m, level, parameters[starts[m] :])
+        colour_group(tables, denoised, brightness, scales, U, v, n, m, work)
+        variance = np.float32(0)
+        for j in range(m):
+            variance += 1 / weights[j]
+        for j in range(m):
+            weights[j] = np.float32(m) / variance * scales[j] * scales[j]
+        _add_group(denoised, Y, weights, left, images.keep, sums, shape, there, m, mask)
+
+
+@part
+def _buffers(images, shape):
+    """Y, X, variance, before, denoised and weights of a group; X is Y, and `before` empty, if there is no other."""
+    size, most = padded(shape.planes * shape.patch * shape.patch), padded(shape.group_size)
+    # Zeros, since arithmetic on whole vectors also reads elements that no pixel is ever written to.
+    Y = np.zeros(most * size + LANES, np.float32)
+    X = Y if images.guide_is_noisy else np.zeros(most * size + LANES, np.float32)
+    same_noise, partly = len(images.variance) == 1, len(images.original) > 0
+    V = images.variance.copy() if same_noise else np.zeros(most * size + LANES, np.float32)
+    before = np.zeros(most * size + LANES if partly else 0, np.float32)
+    denoised = np.zeros(most * size + LANES, np.float32)
+    return Y, X, V, before, denoised, np.empty(most, np.float32)
+
+
+@part
+def _gather_group(images, shape, here, m, Y, X, V, before, inside, power):
+    """Copy a group to Y and X, and its variance to V; returns the share of the noise that is left in it.
+
+    `power` is the mean variance of a pixel, in units of the variance of the noise.
+    """
+    row_length, plane, _, planes, patch, _ = shape
+    n = planes * patch * patch
+    gather(images.noisy, row_length, plane, planes, here, m, patch, Y)
+    if not images.guide_is_noisy:
+        gather(images.guide, row_length, plane, planes, here, m, patch, X)
+    same_noise = len(images.variance) == 1
+    if not same_noise:
+        gather(images.variance, row_length, images.variance_plane, planes, here, m, patch, V)
+    left = np.float32(1)
+    if len(images.original) > 0:
+        gather(images.original, row_length, plane, planes, here, m, patch, before)
+        left = max(
+            _noise_left(before, Y, images.variance if same_noise else V, inside, n, m, power),
+            images.keep + np.float32(1e-6),
+        )
+        if same_noise:
+            V[0] = left * left * images.variance[0]
+        else:
+            for o in range(0, m * padded(n), LANES):
+                store(V, o, splat(left * left) * load(V, o))
+    return left
+
+
+@part
+def _add_group(denoised, Y, weights, left, keep, sums, shape, there, m, mask):
+    """Add the changes of the patches of a group, and their weights, to the sums."""
+    row_length, _, plane, planes, patch, _ = shape
+    size = padded(planes * patch * patch)
+    # Changes are averaged rather than pixels: sums of bright pixels would lose digits.
+    change = denoised
+    for o in range(0, m * size, LANES):
+        store(change, o, load(denoised, o) - load(Y, o))
+    aggregate_weights(weights, there, m, sums.weight)
+    aggregate(change, weights, there, m, patch, mask, sums.total, row_length, plane, planes)
+    if keep > 0:
+        share = splat(1 - keep / left)
+        for o in range(0, m * size, LANES):
+            store(change, o, share * load(change, o))
+        aggregate(change, weights, there, m, patch, mask, sums.rest, row_length, plane, planes)
+
+
+@part
+def _noise_left(before, after, variance, inside, n, m, power):
+    """The share of the noise that remains in a group, estimated by the variance of what has been removed from it.
+
+    `inside` is ones(n), which masks the padding of a patch.
+    """
+    size = padded(n)
+    sums = squares = splat(np.float32(0))
+    for j in range(m):
+        for k in range(0, size, LANES):
+            o = j * size + k
+            removed = (load(before, o) - load(after, o)) * load(inside, k)
+            sums, squares = sums + removed, fma(removed, removed, squares)
+    mean = add_up(sums) / np.float32(n * m)
+    spread = add_up(squares) / np.float32(n * m) - mean * mean
+    noise = variance[0]
+    if len(variance) > 1:
+        noise = np.float32(0)
+        for j in range(m):
+            noise += patch_variance(variance, j, n)
+        noise /= np.float32(m)
+    return 1 - np.sqrt(max(spread, np.float32(0)) / (noise * power))
+
+
+def _denoise_groups_by_formula(
+    formula: Callable[..., Estimate],
+    whitening: Whitening | None,
+    images: GroupImages,
+    sums: GroupSums,
+    places: GroupPlaces,
+    shape: GroupShape,
+) -> None:
+    """Denoise the groups by the formula in float64, all groups of one size at once."""
+    row_length, plane, target_plane, planes, patch, _ = shape
+    n = planes * patch * patch
+    for m in map(int, np.unique(places.sizes)):
+        here, there = (
+            offsets.reshape(-1, places.row)[places.sizes == m, :m].copy()
+            for offsets in (places.offsets, places.targets)
+        )
+
+        def groups(image, distance=plane, here=here, m=m):
+            gathered = gather_all(image, row_length, distance, planes, here, patch)
+            return gathered[:, :m, :n].mT.astype(np.float64)
+
+        Y, X = groups(images.noisy), groups(images.guide)
+        V = (
+            float(images.variance[0])
+            if len(images.variance) == 1
+            else groups(images.variance, images.variance_plane)
+        )
+        left = 1.0
+        if len(images.original):
+            spread = np.var(groups(images.original) - Y, axis=(1, 2), keepdims=True)
+            mean = np.mean(V, axis=(-2, -1), keepdims=True) if np.ndim(V) else V
+            if whitening is not None:
+                mean = whitening.power * mean
+            left = np.maximum(1 - np.sqrt(spread / mean), images.keep + 1e-6)
+            V = np.broadcast_to(V * left**2, Y.shape)  # the shape that `GroupNoise` promises
+        noise = GroupNoise(V)
+        if whitening is None:
+            estimates = evaluate(formula, Y, X, noise)
+        else:
+            positions = here // row_length, here % row_length
+            estimates = evaluate_whitened(formula, Y, X, noise, whitening, *positions)
+        estimate, weights = map(np.asarray, estimates)
+        if any(array.dtype.kind not in "uif" for array in (estimate, weights)):
+            raise TypeError(
+                f"the formula returned arrays of {estimate.dtype} and {weights.dtype}; expected numbers"
+            )
+        expected = (len(here), n, m), (len(here), m)
+        if (estimate.shape, weights.shape) != expected:
+            raise ValueError(
+                f"the formula returned arrays of shapes {estimate.shape} and {weights.shape}; "
+                f"expected {expected[0]} and {expected[1]}"
+            )
+        # Kernels must not see NaN: patches with such weights or estimates do not change the image.
+        with np.errstate(over="ignore", invalid="ignore"):
+            weights = np.array(weights, np.float32)
+            weights[~np.isfinite(weights)] = 0
+            change = estimate - Y
+            change[~(np.abs(change) < BRIGHT)] = 0
+        for values, total, corners in (
+            (change, sums.total, sums.weight),
+            ((1 - images.keep / left) * change, sums.rest, np.zeros_like(sums.weight)),
+        ):
+            if len(total):
+                rows = np.zeros(
+                    (len(here), -(-m // LANES) * LANES, -(-n // LANES) * LANES), np.float32
+                )
+                rows[:, :m, :n] = values.mT
+                aggregate_all(
+                    rows, weights, there, patch, total, row_length, target_plane, planes, corners
+                )
