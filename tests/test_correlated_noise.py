@@ -450,6 +450,16 @@ def test_tiles_of_any_height(tile, tmp_path):
     assert np.array_equal(tiled, whole)
 
 
+@pytest.mark.parametrize("shape", [(2, 2), (3, 1), (1, 70)])
+def test_tiles_of_a_tiny_image_with_a_map_of_levels(shape, tmp_path):
+    random = np.random.default_rng(0)
+    noisy, levels = 100 + 20 * random.normal(size=shape), random.uniform(10, 20, shape)
+    options = {"noise": CorrelatedNoise.from_kernel(levels, KERNELS["blur"]), "data_range": 255}
+    whole = nlridge.denoise(noisy, **options)
+    tiled = nlridge.denoise(noisy, out=tmp_path / "out.npy", **options)
+    assert np.array_equal(tiled, whole)
+
+
 @pytest.mark.parametrize("kind", SCENES)
 def test_dask_arrays_are_the_same_as_the_whole_image(kind):
     da = pytest.importorskip("dask.array")

@@ -70,7 +70,7 @@ class BandScales(ABC):
         small = partial(_coarse_rows, around=rows)
         function = partial(_with_coarse_part, level, most)
         inputs = [(image, rows), (coarse, small)]
-        if not isinstance(most, float) and most.shape[1:] != (1, 1):  # an image
+        if not isinstance(most, float | np.ndarray):  # an image
             function = partial(_with_coarse_part, level, None)
             inputs.append((most, small))
         return self.computed(image.shape, function, *inputs)
