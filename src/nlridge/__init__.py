@@ -7,11 +7,12 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .algorithm.recipes import method_names, recipe
-    from .algorithm.settings import CoarseScale, Recipe, Rounds, Step
+    from .algorithm.settings import CoarseScale, FrameSearch, Recipe, Rounds, Step
     from .api.conversion import to_dtype
     from .api.denoising import Denoised, denoise, denoise_with_details
     from .api.estimating import estimate_noise, estimate_sigma
     from .api.quality import Quality, estimate_quality
+    from .api.sequences import denoise_frames
     from .families import Estimator, Family
     from .noise.correlated import CorrelatedNoise
     from .noise.curve import CurveNoise
@@ -26,6 +27,7 @@ _HOMES = {
     "Denoised": ".api.denoising",
     "Estimator": ".families",
     "Family": ".families",
+    "FrameSearch": ".algorithm.settings",
     "GaussianNoise": ".noise.gaussian",
     "PoissonGaussianNoise": ".noise.poisson",
     "Quality": ".api.quality",
@@ -33,6 +35,7 @@ _HOMES = {
     "Rounds": ".algorithm.settings",
     "Step": ".algorithm.settings",
     "denoise": ".api.denoising",
+    "denoise_frames": ".api.sequences",
     "denoise_with_details": ".api.denoising",
     "estimate_noise": ".api.estimating",
     "estimate_quality": ".api.quality",
@@ -50,6 +53,7 @@ __all__ = [
     "Denoised",
     "Estimator",
     "Family",
+    "FrameSearch",
     "GaussianNoise",
     "PoissonGaussianNoise",
     "Quality",
@@ -58,6 +62,7 @@ __all__ = [
     "Step",
     "__version__",
     "denoise",
+    "denoise_frames",
     "denoise_with_details",
     "estimate_noise",
     "estimate_quality",

@@ -7,11 +7,18 @@ from typing import TypeAlias, TypeVar
 from ..checks import number, shown
 from ..families import BM3D, Bayes, Ridge, TwoSided
 from ..families.bm3d import haar
-from .settings import CoarseScale, Recipe, Rounds, Step
+from .settings import CoarseScale, FrameSearch, Recipe, Rounds, Step
+
+KINDS = ("image", "video", "volume")
 
 
 def recipe(
-    name: str, sigma: float, data_range: float = 255.0, *, correlation: str = "none"
+    name: str,
+    sigma: float,
+    data_range: float = 255.0,
+    *,
+    correlation: str = "none",
+    kind: str = "image",
 ) -> Recipe:
     """Return the recipe of a named method for a noise level.
 
@@ -26,6 +33,9 @@ def recipe(
     correlation : {"none", "short", "long"}, optional
         How far the noise is correlated: not at all, over so few pixels that a short filter makes it white, as in
         photographs, or further, as stripes are.
+    kind : {"image", "video", "volume"}, optional
+        What is denoised: single images; frames that belong together, such as those of a video or the slices of a
+        volume that are far apart; or a volume whose voxels are about as deep as they are wide.
 
     Returns
     -------
@@ -57,13 +67,23 @@ def recipe(
             raise ValueError(f"{argument} is {shown(value)}; expected a finite non-negative number")
     if correlation not in ("none", "short", "long"):
         raise ValueError(f"correlation is {shown(correlation)}; expected 'none', 'short' or 'long'")
+    if kind not in KINDS:
+        raise ValueError(f"kind is {shown(kind)}; expected 'image', 'video' or 'volume'")
     level = table_level(sigma, data_range)
-    white = _RECIPES[name](level)
+    white = _recipe(name, kind, level)
     if correlation == "none":
         return white
     if correlation == "short" and white.prefilter:
-        return _for_short_correlation(white, _RECIPES[name](level / 2))
+        return _for_short_correlation(white, _recipe(name, kind, level / 2))
     return _for_long_correlation(white)
+
+
+def _recipe(name: str, kind: str, level: float) -> Recipe:
+    """The recipe for white noise."""
+    table = {"image": _RECIPES, "video": _VIDEO, "volume": _VOLUME}[kind]
+    if name in table:
+        return table[name](level)
+    return _across_frames(_RECIPES[name](level), 3 if kind == "volume" else 1)
 
 
 def table_level(sigma: float, data_range: float) -> float:
@@ -181,10 +201,77 @@ def _for_long_correlation(white: Recipe) -> Recipe:
     if isinstance(fine.family, TwoSided):
         fine = replace(fine, family=replace(fine.family, penalty=1.4 * fine.family.penalty))
     if fine.second is not None:
-        size = -(-fine.second.group_size * 12 // 7 // 8) * 8
         window = min(fine.second.window, 33)
+        size = min(-(-fine.second.group_size * 12 // 7 // 8) * 8, window**2)
         fine = replace(fine, second=replace(fine.second, group_size=size, window=window))
     return replace(fine, coarse=CoarseScale(fine, pilot_level=2))
+
+
+def _across_frames(image: Recipe, depth: int) -> Recipe:
+    """The recipe of a published method, with similar patches from other frames as well."""
+    first, second = (
+        None if step is None else replace(step, window=min(step.window, 15))
+        for step in (image.first, image.second)
+    )
+    assert first is not None
+    return replace(image, first=first, second=second, frames=FrameSearch(4, 7, 5, depth))
+
+
+# Frames that belong together. Other frames have so many similar patches that windows can be small. Large patches in the
+# first step tell motion from noise.
+def _first_of_video(level: float, group_size: int) -> Step:
+    patch = _row({15: 16, 30: 20, 45: 24, 60: 28}, level)
+    return Step(patch, group_size, patch // 2, 9)
+
+
+def _best_of_video(level: float) -> Recipe:
+    family, second, rounds = TwoSided(noisier=0.05, penalty=0.4), Step(8, 64, 8, 9), Rounds(2, 0.6)
+    fine = Recipe(family, _first_of_video(level, 32), second, rounds, frames=FrameSearch(6))
+    if level <= 30:
+        return fine
+    # Broad noise of smooth scenes.
+    small = replace(fine, first=_first_of_video(level / 2, 32))
+    return replace(fine, coarse=CoarseScale(small))
+
+
+_VIDEO: dict[str, Callable[[float], Recipe]] = {
+    "fast": lambda level: Recipe(
+        Ridge(noisier=0.05, tolerance=2.0),
+        _first_of_video(level, 16),
+        Step(8, 32, 8, 9),
+        frames=FrameSearch(2),
+    ),
+    "standard": lambda level: Recipe(
+        Ridge(noisier=0.05, tolerance=2.0),
+        _first_of_video(level, 32),
+        Step(8, 64, 8, 9),
+        frames=FrameSearch(6),
+    ),
+    "best": _best_of_video,
+}
+
+# Patches of volumes extend over several slices.
+_VOLUME: dict[str, Callable[[float], Recipe]] = {
+    "fast": lambda level: Recipe(
+        Ridge(noisier=0.05, tolerance=2.0),
+        Step(6, 16, 5, 9),
+        Step(5, 48, 5, 9),
+        frames=FrameSearch(2, 7, 7, depth=3),
+    ),
+    "standard": lambda level: Recipe(
+        Ridge(noisier=0.05, tolerance=2.0),
+        Step(7, 32, 5, 11),
+        Step(5, 64, 4, 11),
+        frames=FrameSearch(3, 9, 9, depth=3),
+    ),
+    "best": lambda level: Recipe(
+        TwoSided(noisier=0.05, penalty=0.4),
+        Step(7, 32, 5, 15),
+        Step(5, 64, 4, 15),
+        Rounds(2, 0.5),
+        frames=FrameSearch(3, 11, 11, depth=3),
+    ),
+}
 
 
 _RECIPES: dict[str, Callable[[float], Recipe]] = {

@@ -21,8 +21,13 @@ def checked_image(
     channel_axis: Any = None,
     *,
     may_be_stack: bool = True,
+    sequence_axis: Any = None,
+    sequence_name: str = "time_axis",
 ) -> tuple[npt.NDArray[Any], Mask | None, Layout]:
-    """Return the image and its mask as (frames, channels, height, width), and the layout of the image."""
+    """Return the image and its mask as (frames, channels, height, width), and the layout of the image.
+
+    With frames that belong together, they are (stack, frames, channels, height, width).
+    """
     masked = None
     if isinstance(image, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(image)
@@ -35,7 +40,13 @@ def checked_image(
             f"{' '.join(str(error).split())}; expected an array"
         ) from None
     layout = layout_of(
-        pixels.shape, pixels.dtype, stack_axis, channel_axis, may_be_stack=may_be_stack
+        pixels.shape,
+        pixels.dtype,
+        stack_axis,
+        channel_axis,
+        may_be_stack=may_be_stack,
+        sequence_axis=sequence_axis,
+        sequence_name=sequence_name,
     )
     if masked is not None:
         masked = layout.frames(masked)

@@ -11,19 +11,16 @@ import numpy.typing as npt
 from ..algorithm.framework import RunPass, denoised
 from ..engines import cpu
 from ..engines.grid import lines
-from ..noise.gaussian import GaussianNoise
-from ..noise.poisson import PoissonGaussianNoise
-from ..planning.blind import estimated_noise
 from ..planning.channels import Image, select_channels
 from ..planning.doubts import warn_about
+from ..planning.facts import facts_of
 from ..planning.layout import Layout
 from ..planning.levels import Levels, levels_of, usable_levels
 from ..planning.missing import fill, union
 from ..planning.options import Options
-from ..planning.photons import denoised_in_runs, typical_photons
+from ..planning.photons import denoised_in_runs
 from ..planning.pixels import counts_of, renewed, restored, stabilised, with_estimate
-from ..planning.plan import SAMPLE, Facts, Plan, covariance_of, filled_sample, float_type, plan_for
-from ..planning.ranges import known_ends, typical_ends
+from ..planning.plan import Plan, float_type, plan_for
 from ..progress import Progress, progress_reporter
 from .arguments import checked_image, frame_of, missing_pixels
 
@@ -186,41 +183,5 @@ def frame_for(
 
     `levels` are the noise levels, if given, as an array that broadcasts against the image.
     """
-    empty: Mask = np.zeros(len(pixels), bool)
-    if missing is not None:
-        empty = np.asarray(missing.all(axis=(1, 2)))
-    noise = options.noise
-    if noise is None or levels is None:
-        noise = GaussianNoise(0)
-        if not empty.all():
-            noise = estimated_noise(pixels, missing, options.kind, workers)
-        levels = np.asarray(noise.level, np.float64).reshape(-1, 1, 1)
-    usable = usable_levels(levels, missing, pixels)
-    unknown = union(missing, usable.unknown, pixels.shape)
-    ends = known_ends(pixels.dtype, noise.black_level, options.data_range)
-    if ends is None:
-        masks = [None] * len(pixels) if unknown is None else unknown
-        ends = [typical_ends(*channel) for channel in zip(pixels, masks, strict=True)]
-    # The plan for a single channel depends on it only if photons are counted.
-    needed = len(pixels) > 1 or isinstance(noise, PoissonGaussianNoise)
-    sample = _sample(pixels, unknown) if needed else pixels[:, :1, 0]
-    facts = Facts(
-        noise,
-        usable.typical,
-        ends,
-        covariance_of(noise, usable.typical, sample),
-        empty,
-        typical_photons(noise, sample),
-        pixels.dtype,
-        1.0 if unknown is None else 1 - float(unknown.mean()),
-    )
+    facts, usable = facts_of(pixels, missing, levels, options, workers)
     return Frame(pixels, missing, usable, plan_for(pixels.shape, facts, options))
-
-
-def _sample(pixels: Pixels, missing: Mask | None) -> Pixels:
-    """Return a regular sample of the pixels as (channels, count)."""
-    step = -(-pixels[0].size // SAMPLE)
-    sample = np.stack([channel.reshape(-1)[::step] for channel in pixels])
-    if missing is None:
-        return sample
-    return filled_sample(sample, np.stack([mask.reshape(-1)[::step] for mask in missing]))

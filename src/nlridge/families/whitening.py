@@ -146,8 +146,9 @@ def _patch_covariance(whitening: Whitening, rows: Array, columns: Array, Y: Arra
     reach = len(whitening.between) // 2
     table = as_array_like(whitening.between.reshape(-1), Y)
     dy, dx = (positions[..., :, None] - positions[..., None, :] for positions in (rows, columns))
-    T = table[to_device_of(Y, (dy + reach) * (2 * reach + 1) + dx + reach)]
-    return T + _INDEPENDENT * identity(Y.shape[-1], Y)
+    inside = (abs(dy) <= reach) & (abs(dx) <= reach)  # the noise of different frames is independent
+    T = table[to_device_of(Y, inside * ((dy + reach) * (2 * reach + 1) + dx + reach))]
+    return T * to_device_of(Y, inside) + _INDEPENDENT * identity(Y.shape[-1], Y)
 
 
 def _reflection(u: Array) -> Array:
@@ -195,14 +196,16 @@ def factorise(tables, places, row_length, scales, m, U, K, v):
     for j in range(m):
         rows[j] = places[j] // row_length
         columns[j] = places[j] - rows[j] * row_length
-    middle = tables.side // 2 * (tables.side + 1)
+    reach = tables.side // 2
+    middle = reach * (tables.side + 1)
     for i in range(side):
         for o in range(i * side, (i + 1) * side, LANES):
             store(U, o, splat(np.float32(0)))
         if i < m:
-            origin = middle - rows[i] * tables.side - columns[i]
             for j in range(i, m):
-                U[i * side + j] = tables.between[origin + rows[j] * tables.side + columns[j]]
+                dy, dx = rows[j] - rows[i], columns[j] - columns[i]
+                if abs(dy) <= reach and abs(dx) <= reach:  # otherwise, their frames are different
+                    U[i * side + j] = tables.between[middle + dy * tables.side + dx]
             U[i * side + i] += np.float32(_INDEPENDENT)
         else:
             U[i * side + i] = 1

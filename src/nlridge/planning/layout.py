@@ -1,6 +1,7 @@
 """The meaning of the axes of an image."""
 
 import operator
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,25 +12,37 @@ from ..checks import shown
 
 
 class Layout(NamedTuple):
-    """The shape of an image, and which of its axes, if any, are those of the stack and of the channels."""
+    """The shape of an image, and which of its axes, if any, have a meaning of their own."""
 
     shape: tuple[int, ...]
     stack: int | None
+    """The axis of independent images."""
     channel: int | None
+    sequence: int | None = None
+    """The axis of frames that belong together."""
 
     @property
     def _named(self) -> list[int]:
-        return [axis for axis in (self.stack, self.channel) if axis is not None]
+        axes = (self.stack, self.sequence, self.channel)
+        return [axis for axis in axes if axis is not None]
 
     @property
     def axes(self) -> str:
-        """One letter for each axis: T for the stack, C for the channels, Y and X for height and width."""
-        letters = {self.stack: "T", self.channel: "C"}
+        """One letter for each axis: T for frames, C for channels, Y and X for height and width.
+
+        S stands for a stack of sequences of frames.
+        """
+        letters = {self.stack: "T" if self.sequence is None else "S", self.channel: "C"}
+        if self.sequence is not None:
+            letters[self.sequence] = "T"
         rest = iter("YX")
         return "".join(letters.get(k) or next(rest) for k in range(len(self.shape)))
 
     def frames(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A view of the image as (frames, channels, height, width)."""
+        """A view of the image as (frames, channels, height, width).
+
+        With frames that belong together, it is (stack, frames, channels, height, width).
+        """
         array = library(array).moveaxis(array, self._named, list(range(len(self._named))))
         if self.channel is None:
             array = array[..., None, :, :]
@@ -50,16 +63,15 @@ class Layout(NamedTuple):
         return self.frames(np.expand_dims(array, self.lacking(name, array.shape, instead)))
 
     def lacking(self, name: str, shape: tuple[int, ...], instead: str = "") -> tuple[int, ...]:
-        """The axes of the image that an array lacks: none, that of the stack, of the channels, or both.
+        """The axes of the image that an array lacks: none, or some of those with a meaning of their own.
 
         `name` and `instead` appear in the error message: the name of the array, and what may be given instead of an
         array.
         """
         expected = []
-        for axes in [], [self.channel], [self.stack], [self.stack, self.channel]:
-            known = tuple(axis for axis in axes if axis is not None)
-            if len(known) < len(axes):
-                continue
+        may_lack = [self.channel, self.stack, self.sequence]
+        named = [axis for axis in may_lack if axis is not None]
+        for known in (axes for n in range(len(named) + 1) for axes in combinations(named, n)):
             rest = tuple(n for axis, n in enumerate(self.shape) if axis not in known)
             if shape == rest:
                 return known
@@ -74,31 +86,43 @@ def layout_of(
     channel_axis: Any = None,
     *,
     may_be_stack: bool = True,
+    sequence_axis: Any = None,
+    sequence_name: str = "time_axis",
 ) -> Layout:
-    """Check the shape and dtype of an image and the given axes, and return its layout."""
+    """Check the shape and dtype of an image and the given axes, and return its layout.
+
+    `sequence_name` is what the caller calls the axis of frames that belong together.
+    """
     if dtype.kind not in "uif":
         raise TypeError(f"image has dtype {dtype}; expected integers or floats")
-    names = {"stack_axis": stack_axis, "channel_axis": channel_axis}
+    names = {
+        "stack_axis": stack_axis,
+        "channel_axis": channel_axis,
+        sequence_name: sequence_axis,
+    }
     named = [name for name, axis in names.items() if axis is not None]
     dimensions = 2 + len(named)
     if len(shape) != dimensions:
         because = f" for an image with {' and '.join(named)}" if named else ""
         hint = ""
-        if len(shape) == dimensions + 1 and len(named) < 2:
+        if len(shape) == dimensions + 1 and channel_axis is None:
             hint = "; pass channel_axis for a colour image"
-            hint += ", or stack_axis for a stack of images" if may_be_stack else ""
+            if may_be_stack and not named:
+                hint += ", time_axis for a video, depth_axis for a volume"
+            if may_be_stack and stack_axis is None:
+                hint += ", or stack_axis for a stack of images"
         raise ValueError(
-            f"image has shape {shape}; expected {('two', 'three', 'four')[len(named)]} "
+            f"image has shape {shape}; expected {('two', 'three', 'four', 'five')[len(named)]} "
             f"dimensions{because}{hint}"
         )
     layout = Layout(
         shape,
         *(_checked_axis(name, axis, dimensions) for name, axis in names.items()),
     )
-    if layout.stack is not None and layout.stack == layout.channel:
-        raise ValueError(
-            f"stack_axis is {stack_axis} and channel_axis is {channel_axis}; expected two different axes"
-        )
+    given = [f"{name} is {axis}" for name, axis in names.items() if axis is not None]
+    if len(set(layout._named)) < len(given):
+        number = ("two", "three")[len(given) - 2]
+        raise ValueError(f"{' and '.join(given)}; expected {number} different axes")
     if 0 in shape:
         raise ValueError(f"image has shape {shape}; expected at least one pixel")
     return layout

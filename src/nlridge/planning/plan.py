@@ -100,9 +100,13 @@ class Plan:
 
 
 def plan_for(
-    shape: tuple[int, int, int], facts: Facts, options: Options, scales: Array | None = None
+    shape: tuple[int, int, int],
+    facts: Facts,
+    options: Options,
+    scales: Array | None = None,
+    kind: str = "image",
 ) -> Plan:
-    """Plan how to denoise an image of (channels, height, width).
+    """Plan how to denoise an image of (channels, height, width), or frames of that shape; `kind` is as in `recipe`.
 
     By default, `scales` are the powers of two that bring the noise close to 1, where float32 is most accurate.
     """
@@ -128,7 +132,7 @@ def plan_for(
             typical, span = (
                 _rms(values[noisy]) if noisy.any() else 1.0 for values in (levels, ranges)
             )
-            method = recipe(method, typical, span, correlation=correlation)
+            method = recipe(method, typical, span, correlation=correlation, kind=kind)
         return method.within(shape)
 
     runs = []

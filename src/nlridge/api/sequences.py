@@ -1,0 +1,300 @@
+"""Frames that belong together: `denoise` with `time_axis` or `depth_axis`, and `denoise_frames`."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..algorithm.settings import Recipe
+from ..algorithm.tuning import Tuning
+from ..checks import checked_positive, shown
+from ..noise import Noise
+from ..planning.doubts import warn_about
+from ..planning.layout import Layout
+from ..planning.levels import levels_of, usable_levels
+from ..planning.options import Options, checked_options
+from ..planning.plan import Plan, float_type
+from ..progress import Progress, progress_reporter
+from ..video.planning import SAMPLED, kind_of_volume, plan_of, sampled_numbers
+from ..video.run import SourceFrame, denoised_frames, ticks_of
+from .arguments import checked_image, checked_workers, frame_of, missing_pixels
+
+Mask = npt.NDArray[np.bool_]
+
+
+class SequenceAxis(NamedTuple):
+    """The axis of frames that belong together, and what is known about them."""
+
+    name: str
+    """"time_axis" or "depth_axis"."""
+    axis: Any
+    spacing: tuple[float, float, float] | None = None
+
+
+def checked_sequence(time_axis: Any, depth_axis: Any, spacing: Any) -> SequenceAxis | None:
+    """Check these arguments of `denoise`; None if there is no such axis."""
+    if time_axis is not None and depth_axis is not None:
+        raise ValueError(
+            f"time_axis is {shown(time_axis)} and depth_axis is {shown(depth_axis)}; expected one of them, "
+            "and stack_axis for the other"
+        )
+    if spacing is not None and depth_axis is None:
+        raise ValueError(f"spacing is {shown(spacing)}; expected None without depth_axis")
+    if time_axis is not None:
+        return SequenceAxis("time_axis", time_axis)
+    return None if depth_axis is None else SequenceAxis("depth_axis", depth_axis, _checked(spacing))
+
+
+def _checked(spacing: Any) -> tuple[float, float, float] | None:
+    if spacing is None:
+        return None
+    try:
+        values = tuple(spacing)
+    except TypeError:
+        values = ()
+    if len(values) != 3:
+        raise ValueError(
+            f"spacing is {shown(spacing)}; expected three numbers: the depth, height and width of a voxel"
+        )
+    depth, height, width = (checked_positive("spacing", value) for value in values)
+    return depth, height, width
+
+
+@dataclass(frozen=True, eq=False)
+class FrameSequence:
+    """Frames in memory that belong together, with their plan."""
+
+    frames: "ArrayFrames"
+    plan: Plan
+    equalise: bool
+    """Whether flicker is to be removed before frames are compared."""
+
+    def ticks(self) -> int:
+        """Return how often `run` calls `tick`."""
+        return ticks_of(self.plan, len(self.frames.pixels))
+
+    def run(self, workers: int, tick: Callable[[], None]) -> Iterator[list[npt.NDArray[Any]]]:
+        """Yield the pilot and the result of each frame; one image if there is only one step."""
+        return denoised_frames(
+            map(self.frames.frame, range(len(self.frames.pixels))),
+            self.plan,
+            level_planes=_level_planes(self.frames.levels),
+            equalise=self.equalise,
+            workers=workers,
+            tick=tick,
+        )
+
+
+class ArrayFrames(NamedTuple):
+    """Frames in memory."""
+
+    pixels: npt.NDArray[Any]
+    """(frames, channels, height, width)"""
+    masked: Mask | None
+    levels: npt.NDArray[np.float64]
+    """The levels of the noise, which broadcast against the pixels."""
+
+    def frame(self, k: int) -> SourceFrame:
+        """Return a frame, all of whose pixels may be missing."""
+        missing = missing_pixels(self.pixels[k], frame_of(self.masked, k), may_be_all=True)
+        return SourceFrame(self.pixels[k], missing, frame_of(self.levels, k))
+
+
+class Sequences(NamedTuple):
+    """An image with frames that belong together; several such sequences if it is a stack."""
+
+    pixels: npt.NDArray[Any]
+    """(stack, frames, channels, height, width)"""
+    masked: Mask | None
+    levels: npt.NDArray[np.float64] | None
+    """The levels of the noise, if given, which broadcast against the pixels."""
+    layout: Layout
+    options: Options
+    axis: SequenceAxis
+    workers: int
+    """Threads to estimate the noise with."""
+
+    def sequence(self, k: int) -> FrameSequence:
+        """Plan how to denoise the k-th sequence."""
+        levels = np.zeros((1, 1, 1, 1)) if self.levels is None else frame_of(self.levels, k)
+        frames = ArrayFrames(self.pixels[k], frame_of(self.masked, k), levels)
+        numbers = sampled_numbers(len(frames.pixels))
+        sample = [frames.frame(number) for number in numbers]
+        plan_for = partial(plan_of, sample, count=len(frames.pixels), workers=self.workers)
+        plan = plan_for(self.options, kind="video")
+        if plan.noise is not self.options.noise:
+            levels = np.asarray(plan.noise.level, np.float64).reshape(1, -1, 1, 1)
+            frames = frames._replace(levels=levels)
+        equalise = self.axis.name == "time_axis"
+        spacing = self.axis.spacing
+        if not equalise and kind_of_volume(frames.pixels, plan.noise, spacing) == "volume":
+            plan = plan_for(replace(self.options, noise=plan.noise), kind="volume")
+        return FrameSequence(frames, plan, equalise)
+
+    def check(self) -> None:
+        """Check all frames before any of them is denoised."""
+        valid = np.zeros(len(self.pixels), bool)
+        for k, number in np.ndindex(self.pixels.shape[:2]):
+            masked, levels = frame_of(self.masked, k), frame_of(self.levels, k)
+            pixels = self.pixels[k, number]
+            missing = missing_pixels(pixels, frame_of(masked, number), may_be_all=True)
+            valid[k] |= missing is None or not missing.all()
+            if levels is not None:
+                usable_levels(frame_of(levels, number), missing, pixels)
+        if not valid.all() and (self.layout.stack is None or not valid.any()):
+            raise ValueError("image has no valid pixels; expected at least one")
+
+
+def sequences_of(
+    image: Any,
+    options: Options,
+    axis: SequenceAxis,
+    *,
+    mask: Any,
+    stack_axis: Any,
+    channel_axis: Any,
+    workers: int,
+    may_be_stack: bool = True,
+) -> Sequences:
+    """Check an image with frames that belong together."""
+    pixels, masked, layout = checked_image(
+        image,
+        mask,
+        stack_axis,
+        channel_axis,
+        may_be_stack=may_be_stack,
+        sequence_axis=axis.axis,
+        sequence_name=axis.name,
+    )
+    levels = None
+    if options.noise is not None:
+        levels = levels_of(options.noise, layout)
+        levels = levels.reshape((1,) * (5 - levels.ndim) + levels.shape)
+    sequences = Sequences(pixels, masked, levels, layout, options, axis, workers)
+    sequences.check()
+    return sequences
+
+
+def denoise_sequences(sequences: Sequences, workers: int, progress: Progress) -> npt.NDArray[Any]:
+    """Denoise all frames; returns an array of the shape of the image."""
+    pixels = sequences.pixels
+    results = np.empty(pixels.shape, float_type(pixels.dtype))
+    for k, result in enumerate(results):
+        sequence = sequences.sequence(k)
+        if k == 0:  # the same noise for all
+            warn_about(sequence.plan.doubt)
+        with progress_reporter(progress, sequence.ticks(), "block") as tick:
+            for frame, images in zip(result, sequence.run(workers, tick), strict=True):
+                frame[...] = images[-1]
+    return sequences.layout.like_image(results)
+
+
+def _level_planes(levels: npt.NDArray[np.float64]) -> int:
+    """The number of planes of maps of levels of (frames, channels, height, width); 0 if they are no maps."""
+    return 0 if levels.shape[2:] == (1, 1) else levels.shape[1]
+
+
+def denoise_frames(
+    frames: Iterable[npt.ArrayLike],
+    sigma: npt.ArrayLike | None = None,
+    *,
+    noise: Noise | str | None = None,
+    strength: float = 1.0,
+    method: str | Recipe = "standard",
+    channel_axis: int | None = None,
+    data_range: float | None = None,
+    workers: int | None = None,
+) -> Iterator[npt.NDArray[np.floating[Any]]]:
+    """Remove noise from the frames of a video as they arrive.
+
+    Similar patches are searched for in the frames before and after as well. Only a few frames are in memory at a time,
+    so that the video may be of any length.
+
+    Parameters
+    ----------
+    frames : iterable of array_like
+        The frames, all of the same shape and type: (height, width), with a third axis if `channel_axis` is given. NaN
+        pixels, and the masked pixels of masked arrays, are treated as missing.
+    sigma, noise, strength, method, data_range, workers
+        As in `denoise`. Noise and range that are not given are estimated once, from the first eight frames.
+    channel_axis : int, optional
+        Axis of the channels of a frame.
+
+    Returns
+    -------
+    iterator of ndarray
+        The denoised frames, in order. Floats keep their type; integers become float32. A frame is returned after about
+        25 more have been read with "standard", 9 with "fast" and 37 with "best". Close the iterator to stop early.
+
+    See Also
+    --------
+    denoise : Takes a video in memory, with ``time_axis``. The result is the same if the noise and the range are given.
+    to_dtype : Convert a frame to another type, rounded and clipped.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nlridge
+    >>> random = np.random.default_rng(0)
+    >>> camera = (100 + random.normal(0, 20, (48, 64)) for _ in range(10))
+    >>> spread = [np.std(frame) for frame in nlridge.denoise_frames(camera, sigma=20)]
+    >>> len(spread), bool(max(spread) < 3)
+    (10, True)
+    """
+    options = checked_options(sigma, noise, method, data_range, Tuning(strength))
+    threads = checked_workers(workers)
+    try:
+        iterator = iter(frames)
+    except TypeError:
+        raise TypeError(f"frames is {shown(frames)}; expected an iterable of arrays") from None
+    return _denoised_frames(iterator, options, channel_axis, threads)
+
+
+def _denoised_frames(
+    frames: Iterator[Any], options: Options, channel_axis: Any, workers: int
+) -> Iterator[npt.NDArray[np.floating[Any]]]:
+    checked = _checked_frames(frames, options, channel_axis)
+    first = list(islice(checked, SAMPLED))
+    if not first:
+        return
+    sample = [frame for frame, _ in first]
+    layout = first[0][1]
+    plan = plan_of(sample, options, "video", len(first), workers)
+    warn_about(plan.doubt)
+    levels = None
+    if options.noise is None:
+        levels = np.asarray(plan.noise.level, np.float64).reshape(-1, 1, 1)
+    source = (
+        frame if levels is None else frame._replace(levels=levels)
+        for frame, _ in chain(first, checked)
+    )
+    level_planes = _level_planes(sample[0].levels[None] if levels is None else levels[None])
+    for *_, result in denoised_frames(source, plan, level_planes=level_planes, workers=workers):
+        yield layout.like_image(result[None])
+
+
+def _checked_frames(
+    frames: Iterator[Any], options: Options, channel_axis: Any
+) -> Iterator[tuple[SourceFrame, Layout]]:
+    """Yield each frame and its layout, which is the same for all."""
+    expected = None
+    for number, frame in enumerate(frames):
+        pixels, masked, layout = checked_image(
+            frame, None, channel_axis=channel_axis, may_be_stack=False
+        )
+        if expected is None:
+            expected = layout, pixels.dtype
+        if (layout, pixels.dtype) != expected:
+            raise ValueError(
+                f"frame {number} has shape {layout.shape} and dtype {pixels.dtype}; expected those of the "
+                f"first one, {expected[0].shape} and {expected[1]}"
+            )
+        levels = np.zeros((1, 1, 1, 1))
+        if options.noise is not None:
+            levels = levels_of(options.noise, layout)
+        missing = missing_pixels(pixels[0], frame_of(masked, 0), may_be_all=True)
+        yield SourceFrame(pixels[0].copy(), missing, levels[0]), layout

@@ -1,0 +1,56 @@
+"""Flicker: changes of the brightness from frame to frame, such as those of lamps and of automatic exposure.
+
+Patches of frames of different brightness are not similar, so frames are divided by their gain before they are denoised.
+A gain is relative to the frames just before: slow changes stay as they are.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from ..engines.stream import Frame, Stream
+from ..planning.ranges import block_means
+
+_BLOCK = 16  # side of the blocks that are compared, in pixels
+_FEWEST = 12  # blocks to compare
+_BRIGHT = 8.0  # in units of the noise; darker blocks are not compared
+_CALM = 0.05  # median deviation of the logarithms: beyond it, the scene has changed, rather than its brightness
+_LEAST = 0.01  # a smaller change is left as it is
+_MEMORY = 8  # frames before that a gain depends on
+
+
+def gains(frames: Stream) -> Stream:
+    """The gain of each frame of (planes, height, width), in units of the noise, by its first plane."""
+
+    def start() -> Iterator[np.float32]:
+        return _gains(iter(frames))
+
+    return Stream(start, (1, 1, 1))
+
+
+def _gains(frames: Iterator[Frame]) -> Iterator[np.float32]:
+    changes: deque[float] = deque([0.0] * _MEMORY, _MEMORY)
+    before = None
+    weights = np.arange(1, _MEMORY + 1) / _MEMORY  # the latest change counts as a whole
+    for frame in frames:
+        means = block_means(frame[0], (_BLOCK, _BLOCK))
+        changes.append(0.0 if before is None else change_between(before, means))
+        before = means
+        yield np.float32(np.exp(np.dot(weights, changes)))
+
+
+def change_between(before: npt.NDArray[np.float64], after: npt.NDArray[np.float64]) -> float:
+    """The logarithm of the change in brightness between two frames, from the means of their blocks.
+
+    It is 0 if there is no change, or none that is the same in most of the frame.
+    """
+    compared = np.minimum(before, after) > _BRIGHT
+    if np.count_nonzero(compared) < _FEWEST:
+        return 0.0
+    ratios = np.log(after[compared] / before[compared])
+    change = float(np.median(ratios))
+    if abs(change) < _LEAST or np.median(np.abs(ratios - change)) > _CALM:
+        return 0.0
+    return change

@@ -1,0 +1,179 @@
+"""Denoise frames that belong together, one after the other, by one plan for all of them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..algorithm.framework import RunPass, denoised
+from ..algorithm.inputs import PlaneNoise
+from ..engines import frames as engine
+from ..engines.pool import threads_of
+from ..engines.stream import Frame, FrameScales, Stream, each
+from ..planning.channels import Planes, select_channels
+from ..planning.levels import Levels, usable_levels
+from ..planning.missing import fill, union
+from ..planning.photons import denoised_in_runs
+from ..planning.pixels import counts_of, renewed, restored, stabilised, with_estimate
+from ..planning.plan import Plan
+from .flicker import gains
+
+Pixels = npt.NDArray[Any]
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+
+class SourceFrame(NamedTuple):
+    """A frame as it arrives."""
+
+    pixels: Pixels
+    """(channels, height, width)"""
+    missing: Mask | None
+    levels: Array
+    """The levels of its noise, which broadcast against the pixels."""
+
+
+class PreparedFrame(NamedTuple):
+    """A frame with its levels and the pixels that are filled in."""
+
+    pixels: Pixels
+    missing: Mask | None
+    levels: Levels
+    filled: Mask | None
+
+
+def denoised_frames(
+    frames: Iterable[SourceFrame],
+    plan: Plan,
+    *,
+    level_planes: int = 0,
+    equalise: bool = True,
+    workers: int,
+    tick: Callable[[], None] = lambda: None,
+) -> Iterator[list[npt.NDArray[np.floating[Any]]]]:
+    """Yield the pilot and the result of each frame, in the units of the image; one image if there is only one step.
+
+    `level_planes` is the number of planes of the maps of levels, 0 if the noise has the same level in a whole frame.
+    `equalise` removes flicker before frames are compared, and puts it back.
+    """
+    source = Stream(partial(map, _prepared, frames), plan.shape)
+    with threads_of(workers) as threads:
+        run = partial(engine.run_pass, workers=workers, threads=threads, tick=tick)
+        # The pilot and the result of each set of planes.
+        steps_of_planes = [
+            [iter(step) for step in _steps(source, plan, planes, run, level_planes, equalise)]
+            for planes in plan.planes
+        ]
+        for frame in source:
+            steps = [[next(step) for step in steps] for steps in steps_of_planes]
+            yield [
+                restored(plan, frame.pixels, images, frame.missing)
+                for images in (zip(*steps, strict=True) if steps else [()])
+            ]
+
+
+def ticks_of(plan: Plan, count: int) -> int:
+    """How often `denoised_frames` calls `tick` for so many frames."""
+    return len(plan.planes) * sum(
+        len(engine.blocks_of(size, step, number))
+        for size, step in plan.passes()
+        for number in range(count - step.frames.depth + 1)
+    )
+
+
+def _prepared(frame: SourceFrame) -> PreparedFrame:
+    levels = usable_levels(frame.levels, frame.missing, frame.pixels)
+    filled = union(frame.missing, levels.unreliable, frame.pixels.shape)
+    return PreparedFrame(frame.pixels, frame.missing, levels, filled)
+
+
+def _steps(
+    source: Stream,
+    plan: Plan,
+    planes: Planes,
+    run: RunPass,
+    level_planes: int,
+    equalise: bool,
+) -> list[Stream]:
+    """The pilot and the result for a set of planes, or the pilot alone."""
+    count, size = len(planes.channels), plan.shape[1:]
+    shape = count, *size
+    variance = each(
+        partial(_variance, plan, planes),
+        source,
+        shape=(1 if level_planes == 1 else count, *size) if level_planes else (1, 1, 1),
+    )
+    correlation = plan.correlation(planes)
+    if plan.runs:
+        counts = each(partial(_counts, plan, planes), source, shape=shape)
+        return list(
+            denoised_in_runs(
+                counts,
+                planes,
+                PlaneNoise(variance, correlation),
+                plan.runs,
+                run,
+                plan.tuning,
+                each=each,
+                scales=FrameScales(),
+                renewed=lambda estimate: each(
+                    partial(_with_estimate, planes), counts, source, estimate
+                ),
+            )
+        )
+    noisy = each(partial(_stable, plan, planes), source, shape=shape)
+    image = each(planes.product, noisy)
+    gain: Any = np.float32(1)
+    if equalise:
+        gain = gains(image)
+        image = each(np.divide, image, gain)
+        variance = each(lambda variance, gain: variance / gain**2, variance, gain)
+    steps = denoised(
+        image,
+        PlaneNoise(variance, correlation),
+        plan.recipe,
+        run,
+        plan.tuning,
+        renewed=lambda pilot: each(partial(_renewed, planes), image, source, noisy, gain, pilot),
+        scales=FrameScales(),
+    )
+    return [each(np.multiply, step, gain) for step in steps]
+
+
+def _variance(plan: Plan, planes: Planes, frame: PreparedFrame) -> Frame:
+    """The variance of the noise of a frame, as a number or a map for each plane or for all."""
+    variance: Any = plan.plane_noise(planes, frame.levels.all).variance
+    return np.asarray(variance, np.float32).reshape(-1, *(np.shape(variance)[1:] or (1, 1)))
+
+
+def _stable(plan: Plan, planes: Planes, frame: PreparedFrame) -> Frame:
+    """The channels of these planes, stabilised and filled in."""
+    noisy = stabilised(plan, planes.channels, frame.pixels, frame.missing, frame.filled)
+    return _filled(select_channels(noisy, planes.channels), frame)
+
+
+def _counts(plan: Plan, planes: Planes, frame: PreparedFrame) -> Frame:
+    """The same in photons."""
+    return _filled(counts_of(plan, planes.channels, frame.pixels, frame.filled), frame)
+
+
+def _filled(channels: Frame, frame: PreparedFrame) -> Frame:
+    return channels if frame.filled is None else np.stack([fill(channel) for channel in channels])
+
+
+def _renewed(
+    planes: Planes, image: Frame, frame: PreparedFrame, noisy: Frame, gain: Any, pilot: Frame
+) -> Frame:
+    """The noisy planes of the second step."""
+    if frame.filled is None:
+        return image
+    result: Frame = renewed(planes, noisy, frame.filled[planes.channels], pilot * gain) / gain
+    return result
+
+
+def _with_estimate(planes: Planes, counts: Frame, frame: PreparedFrame, estimate: Frame) -> Frame:
+    if frame.filled is None:
+        return counts
+    return with_estimate(counts, frame.filled[planes.channels], estimate)
