@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from itertools import count
+from itertools import count, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -143,6 +143,8 @@ class Work(NamedTuple):
     block: Block
     searched: range
     """The frames in which patches are searched for."""
+    shifts: Positions
+    """The rows and columns by which each of them has moved as a whole, one after the other."""
     inputs: StepInputs
     """The frame itself."""
     is_last: bool
@@ -176,8 +178,14 @@ def run_pass(
     workers: int,
     threads: Executor | None,
     tick: Callable[[], None],
+    motions: Stream | None = None,
+    height: int = 0,
 ) -> tuple[Stream, Stream]:
-    """Describe the results of a pass over streams; see `engines.cpu.run_pass`."""
+    """Describe the results of a pass over streams; see `engines.cpu.run_pass`.
+
+    `motions` are the rows and columns by which each frame has moved as a whole since the one before, for frames of the
+    given `height`.
+    """
     noisy: Stream = inputs.noisy
     variance: Any = inputs.noise.variance
     varies = isinstance(variance, Stream) and variance.shape[1:] == noisy.shape[1:]
@@ -186,7 +194,10 @@ def run_pass(
     def start() -> Iterator[tuple[Frame, Frame]]:
         iterators = inputs.mapped(iter)
         size = noisy.shape[1:]
-        return _results(iterators, planes, size, step, groups, workers, threads, tick)
+        moves: Iterator[Any] = repeat(np.zeros(2))
+        if motions is not None:
+            moves = iter(each(partial(np.multiply, size[0] / height), motions))
+        return _results(iterators, moves, planes, size, step, groups, workers, threads, tick)
 
     both = Stream(start, noisy.shape)
     total = each(itemgetter(0), both)
@@ -195,6 +206,7 @@ def run_pass(
 
 def _results(
     iterators: StepInputs,
+    moves: Iterator[npt.NDArray[np.float64]],
     planes: Planes,
     size: tuple[int, int],
     step: Pass,
@@ -223,7 +235,7 @@ def _results(
     rings = _rings(iterators, planes, layout)
     denoise = partial(_denoise_block, rings, denoisers, step, groups, size)
     noisy: deque[Frame] = deque()
-    work = _work(iterators, rings, size, step, noisy)
+    work = _work(iterators, moves, rings, size, step, noisy)
     sums: deque[FrameSums] = deque()
     first = 0  # the number of the frame of the first sums
     for block in in_order(denoise, work, workers, threads):
@@ -288,6 +300,7 @@ def _rings(iterators: StepInputs, planes: Planes, layout: Layout) -> Rings:
 
 def _work(
     iterators: StepInputs,
+    moves: Iterator[npt.NDArray[np.float64]],
     rings: Rings,
     size: tuple[int, int],
     step: Pass,
@@ -297,6 +310,7 @@ def _work(
     search = step.frames
     waiting: deque[StepInputs] = deque()
     read, at_end = 0, False
+    places = deque([np.zeros(2)], 2 * (search.radius + search.depth))  # of the latest frames
     for number in count():
         while not at_end and read < number + search.radius + search.depth:
             frame = iterators.mapped(lambda frames: next(frames, None))
@@ -305,6 +319,7 @@ def _work(
                 rings.write(read, frame)
                 noisy.append(frame.noisy)
                 waiting.append(frame)
+                places.append(places[-1] + next(moves))
                 read += 1
         if number + search.depth > read:
             return
@@ -313,9 +328,11 @@ def _work(
             min(number + search.radius, read - search.depth),
         )
         blocks = blocks_of(size, step, number)
-        frame = waiting.popleft()
+        frame, searched = waiting.popleft(), range(first, last + 1)
+        moved = np.array([places[k - read] - places[number - read] for k in searched])
+        shifts = np.round(moved).astype(np.intp).reshape(-1)
         for block in blocks:
-            yield Work(number, block, range(first, last + 1), frame, block is blocks[-1])
+            yield Work(number, block, searched, shifts, frame, block is blocks[-1])
 
 
 def _denoise_block(
@@ -420,6 +437,7 @@ def _matches(
         layout.margin,
         *size,
         frames,
+        work.shifts,
         work.number - work.searched.start,
         *work.block,
         settings.stride,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..algorithm.framework import RunPass, denoised
+from ..algorithm.framework import denoised
 from ..algorithm.inputs import PlaneNoise
 from ..engines import frames as engine
 from ..engines.pool import threads_of
@@ -19,6 +19,7 @@ from ..planning.photons import denoised_in_runs
 from ..planning.pixels import counts_of, renewed, restored, stabilised, with_estimate
 from ..planning.plan import Plan
 from .flicker import gains
+from .motion import motions
 
 Pixels = npt.NDArray[Any]
 Array = npt.NDArray[np.float64]
@@ -93,7 +94,7 @@ def _steps(
     source: Stream,
     plan: Plan,
     planes: Planes,
-    run: RunPass,
+    run: Callable[..., Any],
     level_planes: int,
     equalise: bool,
 ) -> list[Stream]:
@@ -130,6 +131,8 @@ def _steps(
         gain = gains(image)
         image = each(np.divide, image, gain)
         variance = each(lambda variance, gain: variance / gain**2, variance, gain)
+    if equalise:
+        run = partial(run, motions=motions(image), height=size[0])
     steps = denoised(
         image,
         PlaneNoise(variance, correlation),
