@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from ..checks import number, shown
-from ..families import BM3D, Bayes, Ridge, TwoSided
+from ..families import BM3D, Bayes, Family, Ridge, TwoSided
 from ..families.bm3d import haar
 from .settings import CoarseScale, FrameSearch, Recipe, Rounds, Step
 
@@ -218,36 +218,34 @@ def _across_frames(image: Recipe, depth: int) -> Recipe:
 
 
 # Frames that belong together. Other frames have so many similar patches that windows can be small. Large patches in the
-# first step tell motion from noise.
-def _first_of_video(level: float, group_size: int) -> Step:
-    patch = _row({15: 16, 30: 20, 45: 24, 60: 28}, level)
-    return Step(patch, group_size, patch // 2, 9)
-
-
-def _best_of_video(level: float) -> Recipe:
-    family, second, rounds = TwoSided(noisier=0.05, penalty=0.4), Step(8, 64, 8, 9), Rounds(2, 0.6)
-    fine = Recipe(family, _first_of_video(level, 32), second, rounds, frames=FrameSearch(6))
-    if level <= 30:
-        return fine
-    # Broad noise of smooth scenes.
-    small = replace(fine, first=_first_of_video(level / 2, 32))
-    return replace(fine, coarse=CoarseScale(small))
+# first step tell motion from noise. The coarse scale is for smooth scenes, and hardly changes others.
+def _video(
+    family: Family, group_sizes: tuple[int, int], radius: int, level: float, rounds: Rounds
+) -> Recipe:
+    fine, small = (
+        Recipe(
+            family,
+            Step(patch, group_sizes[0], round(0.75 * patch), window),
+            Step(8, group_sizes[1], 8, window),
+            rounds,
+            frames=FrameSearch(radius),
+        )
+        for patch, window in (
+            (_row({15: 16, 30: 20, 45: 24, 60: 28}, level), 9),
+            (_row({30: 16, 60: 20, 90: 24, 120: 28}, level), 21),
+        )
+    )
+    return replace(fine, coarse=CoarseScale(small, pilot_level=2))
 
 
 _VIDEO: dict[str, Callable[[float], Recipe]] = {
-    "fast": lambda level: Recipe(
-        Ridge(noisier=0.05, tolerance=2.0),
-        _first_of_video(level, 16),
-        Step(8, 32, 8, 9),
-        frames=FrameSearch(2),
+    "fast": lambda level: _video(Ridge(noisier=0.05, tolerance=2.0), (16, 32), 2, level, Rounds()),
+    "standard": lambda level: _video(
+        Ridge(noisier=0.05, tolerance=2.0), (32, 64), 6, level, Rounds()
     ),
-    "standard": lambda level: Recipe(
-        Ridge(noisier=0.05, tolerance=2.0),
-        _first_of_video(level, 32),
-        Step(8, 64, 8, 9),
-        frames=FrameSearch(6),
+    "best": lambda level: _video(
+        TwoSided(noisier=0.05, penalty=0.4), (32, 64), 6, level, Rounds(2, 0.6)
     ),
-    "best": _best_of_video,
 }
 
 # Patches of volumes extend over several slices.

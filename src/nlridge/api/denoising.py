@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from ..arrays import is_dask, is_tensor
 from ..checks import LARGEST
 from ..noise import Noise, power_of_two
 from ..planning.doubts import ROUNDING, warn_about
+from ..planning.levels import usable_levels
 from ..planning.options import checked_options
 from ..planning.pixels import restored
 from ..planning.plan import SAMPLE
@@ -347,6 +348,9 @@ def denoise_with_details(
     method: str | Recipe = "standard",
     mask: npt.ArrayLike | None = None,
     channel_axis: int | None = None,
+    time_axis: int | None = None,
+    depth_axis: int | None = None,
+    spacing: Sequence[float] | None = None,
     data_range: float | None = None,
     workers: int | None = None,
     progress: Progress = False,
@@ -355,8 +359,10 @@ def denoise_with_details(
 
     Parameters
     ----------
-    image, sigma, noise, strength, method, mask, channel_axis, data_range, workers, progress
+    image, sigma, noise, strength, method, mask, channel_axis, time_axis, depth_axis, spacing
         As in `denoise`. The image must be an array in memory, and cannot be a stack.
+    data_range, workers, progress
+        Likewise.
 
     Returns
     -------
@@ -394,20 +400,73 @@ def denoise_with_details(
         raise TypeError(f"image is a {kind}; expected an array in memory, or use denoise")
     options = checked_options(sigma, noise, method, data_range, Tuning(strength))
     threads, progress = checked_workers(workers), checked_progress(progress)
-    frames = frames_of(
-        image,
-        options,
-        mask=mask,
-        stack_axis=None,
-        channel_axis=channel_axis,
-        workers=threads,
-        may_be_stack=False,
+    layout_of_image = {"mask": mask, "stack_axis": None, "channel_axis": channel_axis}
+    sequence_axis = checked_sequence(time_axis, depth_axis, spacing)
+    if sequence_axis is not None:
+        sequences = sequences_of(
+            image, options, sequence_axis, workers=threads, may_be_stack=False, **layout_of_image
+        )
+        sequence = sequences.sequence(0)
+        plan, layout = sequence.plan, sequences.layout
+        warn_about(plan.doubt)
+        with progress_reporter(progress, sequence.ticks(), "block") as tick:
+            results = list(sequence.run(threads, tick))
+        sources = [sequence.frames.frame(k) for k in range(len(results))]
+        frames = [
+            Frame(
+                source.pixels,
+                source.missing,
+                usable_levels(source.levels, source.missing, source.pixels),
+                plan,
+            )
+            for source in sources
+        ]
+    else:
+        images = frames_of(image, options, workers=threads, may_be_stack=False, **layout_of_image)
+        frame = images[0]
+        plan, layout = frame.plan, images.layout
+        warn_about(plan.doubt)
+        with progress_reporter(progress, frame.blocks(), "block") as tick:
+            results = [list(frame.run(threads, tick)) or [restored(plan, frame.pixels, ())]]
+        frames = [frame]
+    denoised = [_of_frame(frame, steps) for frame, steps in zip(frames, results, strict=True)]
+    level, removed = (
+        math.hypot(*values) / math.sqrt(len(values))
+        for values in zip(
+            *((frame.level, frame.removed) for frame in denoised if frame.has_pixels), strict=True
+        )
     )
-    frame = frames[0]
-    warn_about(frame.plan.doubt)
-    with progress_reporter(progress, frame.blocks(), "block") as tick:
-        images = list(frame.run(threads, tick)) or [restored(frame.plan, frame.pixels, ())]
-    pilot, result = images[0], images[-1]
+    arrays = (np.stack(images) for images in zip(*(frame[:3] for frame in denoised), strict=True))
+    result, pilot, residual = (
+        layout.like_image(array[None] if sequence_axis else array) for array in arrays
+    )
+    return Denoised(
+        result,
+        pilot,
+        residual,
+        plan.noise,
+        options.noise is not None,
+        plan.recipe,
+        level,
+        removed,
+        _why_unchanged(frames[0], level, removed / plan.tuning.strength),
+    )
+
+
+class _DenoisedFrame(NamedTuple):
+    """See `Denoised`; all images are (channels, height, width)."""
+
+    result: npt.NDArray[Any]
+    pilot: npt.NDArray[Any]
+    residual: npt.NDArray[Any]
+    has_pixels: bool
+    level: float
+    removed: float
+
+
+def _of_frame(frame: Frame, steps: list[npt.NDArray[Any]]) -> _DenoisedFrame:
+    """The details of a frame, from its pilot and its result."""
+    pilot, result = steps[0], steps[-1]
     if pilot is result:  # a recipe with one step
         pilot = result.copy()
     valid = True if frame.missing is None else ~frame.missing
@@ -418,20 +477,14 @@ def denoise_with_details(
         )
     largest = np.finfo(residual.dtype).max
     np.clip(residual, -largest, largest, out=residual)
-    level, removed = _level_of(frame, result), _rms(residual, frame.missing)
-    result, pilot, residual = (
-        frames.layout.like_image(image[None]) for image in (result, pilot, residual)
-    )
-    return Denoised(
+    has_pixels = frame.missing is None or not frame.missing.all()
+    return _DenoisedFrame(
         result,
         pilot,
         residual,
-        frame.plan.noise,
-        options.noise is not None,
-        frame.plan.recipe,
-        level,
-        removed,
-        _why_unchanged(frame, level, removed / frame.plan.tuning.strength),
+        has_pixels,
+        _level_of(frame, result) if has_pixels else 0.0,
+        _rms(residual, frame.missing) if has_pixels else 0.0,
     )
 
 

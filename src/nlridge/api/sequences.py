@@ -70,8 +70,7 @@ class FrameSequence:
 
     frames: "ArrayFrames"
     plan: Plan
-    equalise: bool
-    """Whether flicker is to be removed before frames are compared."""
+    is_video: bool
 
     def ticks(self) -> int:
         """Return how often `run` calls `tick`."""
@@ -83,7 +82,7 @@ class FrameSequence:
             map(self.frames.frame, range(len(self.frames.pixels))),
             self.plan,
             level_planes=_level_planes(self.frames.levels),
-            equalise=self.equalise,
+            is_video=self.is_video,
             workers=workers,
             tick=tick,
         )
@@ -125,15 +124,15 @@ class Sequences(NamedTuple):
         numbers = sampled_numbers(len(frames.pixels))
         sample = [frames.frame(number) for number in numbers]
         plan_for = partial(plan_of, sample, count=len(frames.pixels), workers=self.workers)
-        plan = plan_for(self.options, kind="video")
+        plan = plan_for(self.options)
         if plan.noise is not self.options.noise:
             levels = np.asarray(plan.noise.level, np.float64).reshape(1, -1, 1, 1)
             frames = frames._replace(levels=levels)
-        equalise = self.axis.name == "time_axis"
+        is_video = self.axis.name == "time_axis"
         spacing = self.axis.spacing
-        if not equalise and kind_of_volume(frames.pixels, plan.noise, spacing) == "volume":
+        if not is_video and kind_of_volume(frames.pixels, plan.noise, spacing) == "volume":
             plan = plan_for(replace(self.options, noise=plan.noise), kind="volume")
-        return FrameSequence(frames, plan, equalise)
+        return FrameSequence(frames, plan, is_video)
 
     def check(self) -> None:
         """Check all frames before any of them is denoised."""
@@ -263,7 +262,7 @@ def _denoised_frames(
         return
     sample = [frame for frame, _ in first]
     layout = first[0][1]
-    plan = plan_of(sample, options, "video", len(first), workers)
+    plan = plan_of(sample, options, len(first), workers)
     warn_about(plan.doubt)
     levels = None
     if options.noise is None:

@@ -29,9 +29,10 @@ def sampled_numbers(count: int) -> list[int]:
 
 
 def plan_of(
-    sample: Sequence[SourceFrame], options: Options, kind: str, count: int, workers: int
+    sample: Sequence[SourceFrame], options: Options, count: int, workers: int, kind: str = "video"
 ) -> Plan:
     """Plan how to denoise `count` frames; `kind` is as in `recipe`. The noise is estimated if it is not given."""
+    kind = kind if count > 1 else "image"
     shape = sample[0].pixels.shape
     pixels, missing, levels = _montage(sample)
     if options.noise is not None and levels.max() == 0:  # estimated before

@@ -1,5 +1,6 @@
 """Denoise frames that belong together, one after the other, by one plan for all of them."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -50,29 +51,66 @@ def denoised_frames(
     plan: Plan,
     *,
     level_planes: int = 0,
-    equalise: bool = True,
+    is_video: bool = True,
     workers: int,
     tick: Callable[[], None] = lambda: None,
 ) -> Iterator[list[npt.NDArray[np.floating[Any]]]]:
     """Yield the pilot and the result of each frame, in the units of the image; one image if there is only one step.
 
     `level_planes` is the number of planes of the maps of levels, 0 if the noise has the same level in a whole frame.
-    `equalise` removes flicker before frames are compared, and puts it back.
+    `is_video` is for videos: flicker is removed before frames are compared, and put back; frames that move as a whole
+    are followed; repetitions of a frame are left out, and put back.
     """
-    source = Stream(partial(map, _prepared, frames), plan.shape)
+    counts: deque[int] = deque()
+    distinct = _without_repetitions if is_video else _counted
+    source = Stream(lambda: map(_prepared, distinct(frames, counts)), plan.shape)
     with threads_of(workers) as threads:
         run = partial(engine.run_pass, workers=workers, threads=threads, tick=tick)
         # The pilot and the result of each set of planes.
         steps_of_planes = [
-            [iter(step) for step in _steps(source, plan, planes, run, level_planes, equalise)]
+            [iter(step) for step in _steps(source, plan, planes, run, level_planes, is_video)]
             for planes in plan.planes
         ]
         for frame in source:
             steps = [[next(step) for step in steps] for steps in steps_of_planes]
-            yield [
+            results = [
                 restored(plan, frame.pixels, images, frame.missing)
                 for images in (zip(*steps, strict=True) if steps else [()])
             ]
+            for _ in range(counts.popleft()):
+                yield results
+
+
+def _without_repetitions(
+    frames: Iterable[SourceFrame], counts: deque[int]
+) -> Iterator[SourceFrame]:
+    """Yield each frame that differs from the one before, and append to `counts` how often it is there.
+
+    The noise of a frame that is there twice is not independent, and would be taken for structure.
+    """
+    before = None
+    for frame in frames:
+        if before is not None and _same(frame, before):
+            counts[-1] += 1
+            continue
+        if before is not None:
+            yield before
+        before = frame
+        counts.append(1)
+    if before is not None:
+        yield before
+
+
+def _counted(frames: Iterable[SourceFrame], counts: deque[int]) -> Iterator[SourceFrame]:
+    """The same, with all frames."""
+    for frame in frames:
+        counts.append(1)
+        yield frame
+
+
+def _same(a: SourceFrame, b: SourceFrame) -> bool:
+    pairs: list[tuple[Any, Any]] = list(zip(a, b, strict=True))
+    return all(x is y or np.array_equal(x, y) for x, y in pairs)
 
 
 def ticks_of(plan: Plan, count: int) -> int:
@@ -96,7 +134,7 @@ def _steps(
     planes: Planes,
     run: Callable[..., Any],
     level_planes: int,
-    equalise: bool,
+    is_video: bool,
 ) -> list[Stream]:
     """The pilot and the result for a set of planes, or the pilot alone."""
     count, size = len(planes.channels), plan.shape[1:]
@@ -127,11 +165,11 @@ def _steps(
     noisy = each(partial(_stable, plan, planes), source, shape=shape)
     image = each(planes.product, noisy)
     gain: Any = np.float32(1)
-    if equalise:
+    if is_video:
         gain = gains(image)
         image = each(np.divide, image, gain)
         variance = each(lambda variance, gain: variance / gain**2, variance, gain)
-    if equalise:
+    if is_video:
         run = partial(run, motions=motions(image), height=size[0])
     steps = denoised(
         image,
