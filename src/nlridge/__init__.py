@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .api.denoising import Denoised, denoise, denoise_with_details
     from .api.estimating import estimate_noise, estimate_sigma
     from .api.quality import Quality, estimate_quality
+    from .api.sequences import denoise_frames
     from .families import Estimator, Family
     from .noise.correlated import CorrelatedNoise
     from .noise.curve import CurveNoise
@@ -33,6 +34,7 @@ _HOMES = {
     "Rounds": ".algorithm.settings",
     "Step": ".algorithm.settings",
     "denoise": ".api.denoising",
+    "denoise_frames": ".api.sequences",
     "denoise_with_details": ".api.denoising",
     "estimate_noise": ".api.estimating",
     "estimate_quality": ".api.quality",
@@ -58,6 +60,7 @@ __all__ = [
     "Step",
     "__version__",
     "denoise",
+    "denoise_frames",
     "denoise_with_details",
     "estimate_noise",
     "estimate_quality",

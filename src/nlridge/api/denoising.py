@@ -319,6 +319,9 @@ def denoise_with_details(
     method: str | Recipe = "standard",
     mask: npt.ArrayLike | None = None,
     channel_axis: int | None = None,
+    time_axis: int | None = None,
+    depth_axis: int | None = None,
+    spacing: Any = None,
     data_range: float | None = None,
     workers: int | None = None,
     progress: Progress = False,
@@ -364,6 +367,23 @@ def denoise_with_details(
     if is_tensor(image) or is_dask(image):
         kind = "tensor" if is_tensor(image) else "Dask array"
         raise TypeError(f"image is a {kind}; expected an array in memory, or use denoise")
+    if time_axis is not None or depth_axis is not None:
+        from .sequences import denoise_sequence
+
+        axis = time_axis if time_axis is not None else depth_axis
+        assert axis is not None
+        return denoise_sequence(
+            image,
+            axis,
+            channel_axis,
+            sigma=sigma,
+            noise=noise,
+            strength=strength,
+            method=method,
+            data_range=data_range,
+            workers=workers,
+            progress=progress,
+        )
     options = checked_options(sigma, noise, method, data_range, Tuning(strength))
     threads, progress = checked_workers(workers), checked_progress(progress)
     frames = frames_of(
