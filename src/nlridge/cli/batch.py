@@ -16,6 +16,8 @@ from ..api.denoising import Denoised, denoise_with_details
 from ..api.estimating import estimate_noise
 from ..files import Layer, Picture, format_of, read, suffixes, write
 from ..files.atomic import expect_new
+from ..files.video import SUFFIXES as VIDEO_SUFFIXES
+from ..files.video import is_video_name
 from .printing import recorded_warnings
 
 MARK = "_denoised"
@@ -74,8 +76,8 @@ def sources(inputs: Sequence[str], recursive: bool, output: str | None = None) -
         in_place = output_path is not None and output_path == folder.resolve()
         for file in sorted(folder.rglob("*") if recursive else folder.glob("*")):
             hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-            is_image = file.suffix.lower() in suffixes() and file.is_file()
-            if is_image and not hidden and (in_place or not is_result(file)):
+            is_known = file.suffix.lower() in known_suffixes() and file.is_file()
+            if is_known and not hidden and (in_place or not is_result(file)):
                 found.setdefault(file, Source(file, folder))
 
     for name in inputs:
@@ -95,9 +97,15 @@ def sources(inputs: Sequence[str], recursive: bool, output: str | None = None) -
             found.setdefault(path, Source(path))
     if not found:
         raise ValueError(
-            f"input is {', '.join(inputs)}, without any image files; expected files that end in {', '.join(suffixes())}"
+            f"input is {', '.join(inputs)}, without any image files; "
+            f"expected files that end in {', '.join(known_suffixes())}"
         )
     return list(found.values())
+
+
+def known_suffixes() -> tuple[str, ...]:
+    """Return the suffixes of all files that can be denoised, except those of Zarr arrays."""
+    return *suffixes(), *VIDEO_SUFFIXES
 
 
 def is_zarr_name(path: Path) -> bool:
@@ -134,30 +142,31 @@ def expect_no_collisions(
 def targets(given: Sequence[Source], output: str | None, format: str | None) -> list[Path]:
     """Return the path of each result: the output file, in the output folder, or beside the input."""
     suffix = None if format is None else f".{format.lower().removeprefix('.')}"
-    if suffix is not None:
+    if suffix is not None and suffix not in VIDEO_SUFFIXES:
         format_of(suffix)
     if output == "":
         raise ValueError("output is an empty name; expected a file or a folder")
-    unsupported = set(_UNSUPPORTED) - set(suffixes())
+    unsupported = set(_UNSUPPORTED) - set(known_suffixes())
     if (
         output is not None
         and Path(output).suffix.lower() in unsupported
         and not Path(output).is_dir()
     ):
         raise ValueError(
-            f"output is {output}; expected one of {', '.join(suffixes())}, or a folder"
+            f"output is {output}; expected one of {', '.join(known_suffixes())}, or a folder"
         )
     if output is not None and len(given) == 1 and given[0].folder is None:
         path = Path(output)
-        if path.suffix.lower() in suffixes() and not path.is_dir():
+        if path.suffix.lower() in known_suffixes() and not path.is_dir():
             if suffix and _SYNONYMS.get(path.suffix.lower(), path.suffix.lower()) != suffix:
                 raise ValueError(
                     f"output is {output} and format is {format}; expected them to agree"
                 )
+            _expect_same_kind(given[0].path, path)
             return [path]
     if (
         output is not None
-        and Path(output).suffix.lower() in suffixes()
+        and Path(output).suffix.lower() in known_suffixes()
         and not Path(output).is_dir()
     ):
         raise ValueError(f"output is {output}; expected a folder for {len(given)} inputs")
@@ -173,7 +182,18 @@ def targets(given: Sequence[Source], output: str | None, format: str | None) -> 
             outputs.append(Path(output) / name)
         else:
             outputs.append(Path(output) / source.path.relative_to(source.folder).with_name(name))
+    for source, path in zip(given, outputs, strict=True):
+        _expect_same_kind(source.path, path)
     return outputs
+
+
+def _expect_same_kind(source: Path, output: Path) -> None:
+    """Check that a video becomes a video, and an image an image."""
+    if is_video_name(source) != is_video_name(output):
+        expected = VIDEO_SUFFIXES if is_video_name(source) else suffixes()
+        raise ValueError(
+            f"output of {source} is {output}; expected a name that ends in {', '.join(expected)}"
+        )
 
 
 def _expect_folder(path: Path) -> None:
@@ -233,6 +253,7 @@ def clean_file(
     *,
     overwrite: bool,
     axes: str | None,
+    frames: str,
     progress: Callable[[float], None],
     **options: Any,
 ) -> DenoisedFile:
@@ -241,10 +262,10 @@ def clean_file(
     start = time.perf_counter()
     before = read(source, axes)
     with recorded_warnings() as warnings:
-        after, frames = clean_picture(before, progress, **options)
+        after, details = clean_picture(before, progress, **options)
     target.parent.mkdir(parents=True, exist_ok=True)
     notes = [*after.notes, *write(target, after)]
-    return DenoisedFile(before, after, frames, warnings, notes, time.perf_counter() - start)
+    return DenoisedFile(before, after, details, warnings, notes, time.perf_counter() - start)
 
 
 def clean_picture(
