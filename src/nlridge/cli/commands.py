@@ -158,6 +158,10 @@ def _denoise_tiled(options: Namespace) -> int:
         raise ValueError("--recursive is given; expected no --recursive for processing in tiles")
     if options.scheduler is not None and options.workers is not None:
         raise ValueError(f"--workers is {options.workers}; expected none with --scheduler")
+    if options.frames in ("time", "depth"):
+        raise ValueError(
+            f"frames is {options.frames}; expected auto or independent for processing in tiles"
+        )
     source = Path(options.input[0])
     target = target_of(source, options.output)
     line = {"input": str(source), "output": str(target)}
@@ -411,7 +415,10 @@ def _summary(result: DenoisedFile | DenoisedClip) -> str:
     noise = in_words(details, option_of)
     if len(result.frames) > 1:
         which = f"frame {k + 1}" if k else "the first"
-        noise = f"{len(result.frames)} frames, {which} with {noise}"
+        how = (
+            f"denoised together in {result.together}, with" if result.together else f"{which} with"
+        )
+        noise = f"{len(result.frames)} frames, {how} {noise}"
     return f"{noise}, {result.seconds:.2f} s{_joined(result.notes)}"
 
 

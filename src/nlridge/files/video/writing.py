@@ -29,18 +29,23 @@ class Encoder(NamedTuple):
     """The constant rate factor by default; None if the encoder has none."""
     worst: int = 0
     """The largest constant rate factor."""
-    any_size: bool = True
-    """Whether sizes need not be multiples of the size of the pixels that share a value of chroma."""
+    least: int = 0
+    """The least width and height; if it is not 0, no pixels may be left over that share a value of chroma."""
+
+    def takes(self, frame: Any) -> bool:
+        """Return whether frames of such a size can be encoded."""
+        rows, columns = channels_of(frame).shrink
+        whole = frame.height % rows == 0 and frame.width % columns == 0
+        return not self.least or (whole and min(frame.width, frame.height) >= self.least)
 
 
+# libx265 crashes if frames of 10 bits are smaller than its blocks of 64 pixels, and libsvtav1 refuses them.
 # The rate factors keep what is visible: the denoised video is easy to compress.
 CODECS = {
-    "h264": Encoder("libx264", {"preset": "medium"}, 17, 51, False),
-    "hevc": Encoder(
-        "libx265", {"preset": "medium", "x265-params": "log-level=error"}, 19, 51, False
-    ),
+    "h264": Encoder("libx264", {"preset": "medium"}, 17, 51, 2),
+    "hevc": Encoder("libx265", {"preset": "medium", "x265-params": "log-level=error"}, 19, 51, 64),
     "vp9": Encoder("libvpx-vp9", {"row-mt": "1", "cpu-used": "2"}, 24, 63),
-    "av1": Encoder("libsvtav1", {"preset": "6"}, 24, 63, False),
+    "av1": Encoder("libsvtav1", {"preset": "6"}, 24, 63, 64),
     "prores": Encoder("prores_ks"),
     "mjpeg": Encoder("mjpeg", {"qmin": "2", "qmax": "2"}),
     "ffv1": Encoder("ffv1", {"level": "3", "slicecrc": "1"}),
@@ -48,6 +53,7 @@ CODECS = {
 _RAW = Encoder("rawvideo")
 _THREADS = 4  # of the encoder: a constant, since the file would depend on it
 _CONSTANT_RATE = (".avi", ".y4m")
+_ARCHIVES = (".mkv", ".avi", ".mov")  # files in which lossless videos are expected
 _TURNABLE = (".mp4", ".m4v", ".mov", ".mkv", ".webm")
 _BRANDS = {"major_brand", "minor_version", "compatible_brands", "encoder"}  # of the old file
 _DYNAMIC_RANGE = {"MASTERING_DISPLAY_METADATA", "CONTENT_LIGHT_LEVEL", "DYNAMIC_HDR_PLUS", "DOVI_METADATA"}  # fmt: skip
@@ -277,8 +283,6 @@ def _encoded(
 def _encoder(container: Any, clip: Clip, first: Any, suffix: str, codec: str | None) -> Encoder:
     """Return the encoder: as asked, that of the input, or one that suits the file."""
     name = suffix.removeprefix(".")
-    rows, columns = channels_of(first).shrink
-    fits = first.height % rows == 0 and first.width % columns == 0
     if suffix == ".y4m":
         if codec is not None:
             raise ValueError(
@@ -291,7 +295,7 @@ def _encoder(container: Any, clip: Clip, first: Any, suffix: str, codec: str | N
             raise ValueError(f"codec is {codec}; expected one of {', '.join(CODECS)}")
         if CODECS[codec].name not in supported:
             raise ValueError(f"codec is {codec}; expected another one for {name} files")
-        if not (fits or CODECS[codec].any_size):
+        if not CODECS[codec].takes(first):
             raise ValueError(
                 f"codec is {codec}; expected vp9 or ffv1, which take frames of {first.width} x {first.height} pixels"
             )
@@ -299,14 +303,13 @@ def _encoder(container: Any, clip: Clip, first: Any, suffix: str, codec: str | N
     old = clip.stream.codec_context.codec
     bits = first.format.components[0].bits
     candidates = [old.canonical_name]
-    if old.lossless and not old.lossy:
+    lossless = old.lossless and not old.lossy and suffix in _ARCHIVES
+    if lossless or (suffix == ".avi" and bits > 8):
         candidates.append("ffv1")
-    if suffix == ".avi" and bits > 8:
-        candidates.append("ffv1")
-    candidates += ["h264", "vp9"] if bits == 8 else ["hevc", "av1", "ffv1", "vp9"]
+    candidates += ["h264", "vp9"] if bits == 8 else ["hevc", "av1", "h264", "vp9"]
     encoders = [CODECS[candidate] for candidate in candidates if candidate in CODECS]
     return next(
-        encoder for encoder in encoders if encoder.name in supported and (fits or encoder.any_size)
+        encoder for encoder in encoders if encoder.name in supported and encoder.takes(first)
     )
 
 
