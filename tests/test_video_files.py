@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from nlridge.cli import main
+from nlridge.cli.clips import sigma_of
 from nlridge.cli.parser import build_parser
 from nlridge.files.video import CODECS, SUFFIXES, open_clip, rewrite
-from nlridge.files.video.pixels import channels_of, pixels_of, plane_of, put_pixels
+from nlridge.files.video.pixels import images_of, parts_of, planar, plane_of, put_images
 
 av = pytest.importorskip("av")
 
@@ -182,27 +183,71 @@ def test_a_lossless_clip_from_which_nothing_is_removed_is_the_same(tmp_path, nam
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("format", ["yuv420p", "yuvj422p", "yuv444p10le", "yuv411p", "yuva420p", "gbrp", "gray12le"])  # fmt: skip
-@pytest.mark.parametrize("matrix", [1, 2, 6, 9])
-def test_pixels_come_back_bit_by_bit(format, matrix):
-    """Even those of colours that no screen shows."""
+FORMATS = {
+    "yuv420p": [(23, 37), (2, 12, 19)],
+    "yuvj422p": [(23, 37), (2, 23, 19)],
+    "yuv444p10le": [(23, 37), (2, 23, 37)],
+    "yuv411p": [(23, 37), (2, 23, 10)],
+    "yuva420p": [(23, 37), (2, 12, 19)],
+    "gbrp": [(3, 23, 37)],
+    "gray12le": [(23, 37)],
+}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_pixels_come_back_bit_by_bit(format):
     frame = random_frame((37, 23), format, 0)
-    frame.colorspace = matrix
     before = [plane_of(frame, k).copy() for k in range(len(frame.planes))]
-    channels = channels_of(frame)
-    pixels = pixels_of(frame, channels)
-    put_pixels(frame, channels, pixels[..., ::-1, :])
-    assert not np.array_equal(plane_of(frame, 0), before[0])
-    put_pixels(frame, channels, pixels)
+    parts = parts_of(frame)
+    images = images_of(frame, parts)
+    assert [image.shape for image in images] == FORMATS[format]
+    put_images(frame, parts, tuple(image[..., ::-1, :] - 0.4 for image in images))
+    for k, plane in enumerate(before):
+        alpha = format == "yuva420p" and k == 3
+        np.testing.assert_array_equal(plane_of(frame, k), plane if alpha else plane[::-1])
+    put_images(frame, parts, tuple(1000.0 * image.astype(float) - 500 for image in images))
+    assert plane_of(frame, 0).max() == parts.peak
+    put_images(frame, parts, images)
     for k, plane in enumerate(before):
         np.testing.assert_array_equal(plane_of(frame, k), plane)
 
 
-def test_white_is_white():
-    frame = av.VideoFrame(8, 8, "yuv420p10le")
-    for number, value in enumerate((940, 512, 512)):
-        plane_of(frame, number)[...] = value
-    np.testing.assert_allclose(pixels_of(frame, channels_of(frame)), 1023, rtol=1e-5)
+def test_colours_are_red_green_and_blue():
+    frame = av.VideoFrame.from_ndarray(np.full((4, 4, 3), (1, 2, 3), np.uint8), format="rgb24")
+    frame = planar(frame)
+    (image,) = images_of(frame, parts_of(frame))
+    np.testing.assert_array_equal(image[:, 0, 0], (1, 2, 3))
+
+
+def test_sigma_is_that_of_the_luma():
+    """Chroma that is shared by four pixels has half of it."""
+    parts = parts_of(av.VideoFrame(8, 8, "yuv420p"))
+    assert [sigma_of(20, parts, k) for k in (0, 1)] == [20, 10]
+    assert [sigma_of([20, 6, 7], parts, k) for k in (0, 1)] == [20, [6, 7]]
+    with pytest.raises(ValueError, match="sigma has 2 values; expected 1, or 3"):
+        sigma_of([1, 2], parts, 0)
+    assert sigma_of([1, 2, 3], parts_of(av.VideoFrame(8, 8, "gbrp")), 0) == [1, 2, 3]
+
+
+def test_luma_and_chroma_are_denoised(tmp_path):
+    """Each with its own noise, which is estimated."""
+    y, x = np.mgrid[:64, :96]
+    rng = np.random.default_rng(0)
+    with av.open(str(tmp_path / "a.mkv"), "w") as out:
+        stream = out.add_stream("ffv1", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
+        scene = [120 + 60 * np.sin(x / 9) * np.cos(y / 11), 100 + x[::2, ::2], 90 + y[::2, ::2]]
+        for _ in range(2):
+            frame = av.VideoFrame(96, 64, "yuv420p")
+            for k, (clean, level) in enumerate(zip(scene, (15, 5, 5), strict=True)):
+                plane_of(frame, k)[...] = np.clip(clean + rng.normal(0, level, clean.shape), 0, 255)
+            out.mux(stream.encode(frame))
+        out.mux(stream.encode(None))
+    words = ["denoise", str(tmp_path / "a.mkv"), "--noise", "gaussian", "--method", "fast"]
+    assert main(words) == 0
+    for planes in planes_of(tmp_path / "a_denoised.mkv"):
+        for plane, clean, level in zip(planes, scene, (15, 5, 5), strict=True):
+            assert np.sqrt(np.mean((plane - clean) ** 2)) < 0.5 * level
 
 
 @pytest.mark.parametrize("name", ["phone.mp4", "uneven.mkv", "odd.avi", "plain.y4m"])

@@ -4,8 +4,10 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
+from itertools import tee
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from ..api.estimating import estimate_noise
 from ..api.sequences import denoise_frames
 from ..files.atomic import expect_new
 from ..files.video import open_clip, rewrite
-from ..files.video.pixels import Channels, Pixels, channels_of, pixels_of, planar
+from ..files.video.pixels import Images, Parts, Pixels, images_of, parts_of, planar
 from .batch import INSTEAD_OF_EXISTING
 from .printing import recorded_warnings
 
@@ -29,7 +31,7 @@ class DenoisedClip:
 
     frames: int
     removed: float
-    """The root mean square of what was removed, in the units of the pixels."""
+    """The root mean square of what was removed, in the units of the pixels; of Y'CbCr, from the luma."""
     warnings: list[str]
     """What was doubtful about the options."""
     notes: list[str]
@@ -45,6 +47,7 @@ def clean_clip(
     frames: str,
     codec: str | None,
     quality: int | None,
+    sigma: float | list[float] | None,
     progress: Callable[[float, str], None],
     **options: Any,
 ) -> DenoisedClip:
@@ -58,22 +61,29 @@ def clean_clip(
     start = time.perf_counter()
     squares: list[float] = []
 
-    def change(noisy: Iterator[Pixels], channels: Channels) -> Generator[Pixels, None, None]:
+    def change(noisy: Iterator[Images], parts: Parts) -> Generator[Images, None, None]:
+        # All parts of a frame are read when the first of them is needed, and wait until the others are.
+        streams = tee(noisy, len(parts.planes))
         kept: deque[Pixels] = deque()
 
-        def watched() -> Iterator[Pixels]:
-            for number, frame in enumerate(noisy):
-                if number % _EVERY == 0:
-                    kept.append(frame)
-                yield frame
+        def part(number: int) -> Iterator[Pixels]:
+            for k, images in enumerate(streams[number]):
+                if number == 0 and k % _EVERY == 0:
+                    kept.append(images[0])
+                yield images[number]
 
-        layout = {"channel_axis": channels.channel_axis, "data_range": channels.peak}
         run: Any = _one_by_one if frames == "independent" else denoise_frames
-        with closing(run(watched(), **options, **layout)) as denoised:
-            for number, frame in enumerate(denoised):
-                if number % _EVERY == 0:
-                    squares.append(float(np.mean((frame - kept.popleft()) ** 2)))
-                yield frame
+        with ExitStack() as stack:
+            denoised = [
+                stack.enter_context(
+                    closing(run(part(number), sigma_of(sigma, parts, number), **layout, **options))
+                )
+                for number, layout in enumerate(map(partial(_layout, parts.peak), parts.planes))
+            ]
+            for k, images in enumerate(zip(*denoised, strict=True)):
+                if k % _EVERY == 0:
+                    squares.append(float(np.mean((images[0] - kept.popleft()) ** 2)))
+                yield images
 
     def seen(done: int, total: int | None) -> None:
         speed = done / (time.perf_counter() - start)
@@ -87,18 +97,42 @@ def clean_clip(
     return DenoisedClip(written.frames, removed, warnings, list(written.notes), seconds)
 
 
-def _one_by_one(frames: Iterator[Pixels], **options: Any) -> Generator[Pixels, None, None]:
+def sigma_of(
+    sigma: float | list[float] | None, parts: Parts, number: int
+) -> float | list[float] | None:
+    """Return the standard deviation of the noise in a part of the frames: luma, or chroma.
+
+    A single number is that of the luma.  Chroma is the mean of several pixels, in which there is less.
+    """
+    if sigma is None or len(parts.planes) == 1:
+        return sigma
+    if isinstance(sigma, list):
+        if len(sigma) != 3:
+            raise ValueError(f"sigma has {len(sigma)} values; expected 1, or 3 for luma and chroma")
+        return sigma[0] if number == 0 else sigma[1:]
+    return sigma if number == 0 else sigma / math.sqrt(math.prod(parts.shrink))
+
+
+def _layout(peak: int, planes: tuple[int, ...]) -> dict[str, Any]:
+    return {"channel_axis": 0 if len(planes) > 1 else None, "data_range": peak}
+
+
+def _one_by_one(
+    frames: Iterator[Pixels], sigma: Any, **options: Any
+) -> Generator[Pixels, None, None]:
     """Denoise each frame on its own."""
     for frame in frames:
-        yield denoise(frame, **options)
+        yield denoise(frame, sigma, **options)
 
 
 def noise_in_clip(path: Path, kind: str) -> tuple[Any, int, int]:
-    """Estimate the noise in the first frame of a video; returns it with the number of the frame, and of all frames."""
+    """Estimate the noise in the first frame of a video, or in its luma.
+
+    Returns the noise, the number of the frame (from 1), and the number of frames.
+    """
     with open_clip(path) as clip:
         frame = planar(next(clip.frames()))
-        channels = channels_of(frame)
-        model = estimate_noise(
-            pixels_of(frame, channels), channel_axis=channels.channel_axis, kind=kind
-        )
+        parts = parts_of(frame)
+        channel_axis = 0 if len(parts.planes[0]) > 1 else None
+        model = estimate_noise(images_of(frame, parts)[0], channel_axis=channel_axis, kind=kind)
         return model, 1, clip.count or 1

@@ -14,10 +14,10 @@ import numpy as np
 
 from ..atomic import replacing
 from .library import MUXERS, one_sentence, pyav
-from .pixels import Channels, Pixels, channels_of, pixels_of, planar, put_pixels, reformatted
+from .pixels import Images, Parts, images_of, parts_of, planar, put_images, reformatted
 from .reading import Clip, open_clip
 
-Change = Callable[[Iterator[Pixels], Channels], Generator[Pixels, None, None]]
+Change = Callable[[Iterator[Images], Parts], Generator[Images, None, None]]
 
 
 class Encoder(NamedTuple):
@@ -34,7 +34,7 @@ class Encoder(NamedTuple):
 
     def takes(self, frame: Any) -> bool:
         """Return whether frames of such a size can be encoded."""
-        rows, columns = channels_of(frame).shrink
+        rows, columns = parts_of(frame).shrink
         whole = frame.height % rows == 0 and frame.width % columns == 0
         return not self.least or (whole and min(frame.width, frame.height) >= self.least)
 
@@ -91,10 +91,10 @@ def rewrite(
         if first is None:
             raise ValueError("it has no frames; expected at least one")
         first = planar(first)
-        channels = channels_of(first)
+        parts = parts_of(first)
         waiting: deque[Any] = deque()
 
-        def frames() -> Iterator[Pixels]:
+        def frames() -> Iterator[Images]:
             for frame in chain([first], map(planar, decoded)):
                 if (frame.format.name, frame.width, frame.height) != (
                     first.format.name,
@@ -103,15 +103,15 @@ def rewrite(
                 ):
                     raise ValueError("its frames have several sizes or formats; expected one")
                 waiting.append(frame)
-                yield pixels_of(frame, channels)
+                yield images_of(frame, parts)
 
         with (
             _writer(partial, target, clip, first, codec, quality, result.notes) as writer,
-            closing(change(frames(), channels)) as changed,
+            closing(change(frames(), parts)) as changed,
         ):
-            for pixels in changed:
+            for images in changed:
                 frame = waiting.popleft()
-                put_pixels(frame, channels, pixels)
+                put_images(frame, parts, images)
                 writer.copy(others)
                 writer.write(frame)
                 result.frames += 1
