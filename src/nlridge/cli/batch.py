@@ -1,10 +1,12 @@
 """Batches of files: which files to read, where to write the results, and the denoising of each file."""
 
 import glob
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,15 @@ from ..api.denoising import Denoised, denoise_with_details
 from ..api.estimating import estimate_noise
 from ..files import Layer, Picture, format_of, read, suffixes, write
 from ..files.atomic import expect_new
+from ..files.video import SUFFIXES as VIDEO_SUFFIXES
+from ..files.video import is_video_name
 from .printing import recorded_warnings
 
 MARK = "_denoised"
 """What the names of results end in, unless an output is given."""
 INSTEAD_OF_EXISTING = ", --overwrite or --skip-existing"
 """What to suggest if an output exists; see `expect_new`."""
+_SAMPLE = 2**20  # pixels that are compared to choose between time and depth
 _SYNONYMS = {".jpeg": ".jpg", ".tiff": ".tif", ".fit": ".fits", ".fts": ".fits"}
 _UNSUPPORTED = (".gif", ".heic", ".avif", ".jp2", ".jxl", ".exr", ".hdr", ".dng", ".raw", ".psd", ".pdf")  # fmt: skip
 
@@ -47,6 +52,8 @@ class DenoisedFile:
     notes: list[str]
     """What could not be preserved."""
     seconds: float
+    together: str = ""
+    """How frames belong together that were denoised together: "time" or "depth"; then they share their details."""
 
     @property
     def first(self) -> tuple[int, Denoised]:
@@ -74,8 +81,8 @@ def sources(inputs: Sequence[str], recursive: bool, output: str | None = None) -
         in_place = output_path is not None and output_path == folder.resolve()
         for file in sorted(folder.rglob("*") if recursive else folder.glob("*")):
             hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-            is_image = file.suffix.lower() in suffixes() and file.is_file()
-            if is_image and not hidden and (in_place or not is_result(file)):
+            is_known = file.suffix.lower() in known_suffixes() and file.is_file()
+            if is_known and not hidden and (in_place or not is_result(file)):
                 found.setdefault(file, Source(file, folder))
 
     for name in inputs:
@@ -95,9 +102,15 @@ def sources(inputs: Sequence[str], recursive: bool, output: str | None = None) -
             found.setdefault(path, Source(path))
     if not found:
         raise ValueError(
-            f"input is {', '.join(inputs)}, without any image files; expected files that end in {', '.join(suffixes())}"
+            f"input is {', '.join(inputs)}, without any image files; "
+            f"expected files that end in {', '.join(known_suffixes())}"
         )
     return list(found.values())
+
+
+def known_suffixes() -> tuple[str, ...]:
+    """Return the suffixes of all files that can be denoised, except those of Zarr arrays."""
+    return *suffixes(), *VIDEO_SUFFIXES
 
 
 def is_zarr_name(path: Path) -> bool:
@@ -134,30 +147,31 @@ def expect_no_collisions(
 def targets(given: Sequence[Source], output: str | None, format: str | None) -> list[Path]:
     """Return the path of each result: the output file, in the output folder, or beside the input."""
     suffix = None if format is None else f".{format.lower().removeprefix('.')}"
-    if suffix is not None:
+    if suffix is not None and suffix not in VIDEO_SUFFIXES:
         format_of(suffix)
     if output == "":
         raise ValueError("output is an empty name; expected a file or a folder")
-    unsupported = set(_UNSUPPORTED) - set(suffixes())
+    unsupported = set(_UNSUPPORTED) - set(known_suffixes())
     if (
         output is not None
         and Path(output).suffix.lower() in unsupported
         and not Path(output).is_dir()
     ):
         raise ValueError(
-            f"output is {output}; expected one of {', '.join(suffixes())}, or a folder"
+            f"output is {output}; expected one of {', '.join(known_suffixes())}, or a folder"
         )
     if output is not None and len(given) == 1 and given[0].folder is None:
         path = Path(output)
-        if path.suffix.lower() in suffixes() and not path.is_dir():
+        if path.suffix.lower() in known_suffixes() and not path.is_dir():
             if suffix and _SYNONYMS.get(path.suffix.lower(), path.suffix.lower()) != suffix:
                 raise ValueError(
                     f"output is {output} and format is {format}; expected them to agree"
                 )
+            _expect_same_kind(given[0].path, path)
             return [path]
     if (
         output is not None
-        and Path(output).suffix.lower() in suffixes()
+        and Path(output).suffix.lower() in known_suffixes()
         and not Path(output).is_dir()
     ):
         raise ValueError(f"output is {output}; expected a folder for {len(given)} inputs")
@@ -173,7 +187,18 @@ def targets(given: Sequence[Source], output: str | None, format: str | None) -> 
             outputs.append(Path(output) / name)
         else:
             outputs.append(Path(output) / source.path.relative_to(source.folder).with_name(name))
+    for source, path in zip(given, outputs, strict=True):
+        _expect_same_kind(source.path, path)
     return outputs
+
+
+def _expect_same_kind(source: Path, output: Path) -> None:
+    """Check that a video becomes a video, and an image an image."""
+    if is_video_name(source) != is_video_name(output):
+        expected = VIDEO_SUFFIXES if is_video_name(source) else suffixes()
+        raise ValueError(
+            f"output of {source} is {output}; expected a name that ends in {', '.join(expected)}"
+        )
 
 
 def _expect_folder(path: Path) -> None:
@@ -203,7 +228,7 @@ def axes_of(channel_axis: int | None, stack_axis: int | None) -> str | None:
     letters = [""] * dimensions
     for name, axis, letter in (
         ("--channel-axis", channel_axis, "C"),
-        ("--stack-axis", stack_axis, "T"),
+        ("--stack-axis", stack_axis, "Q"),
     ):
         if axis is None:
             continue
@@ -233,6 +258,7 @@ def clean_file(
     *,
     overwrite: bool,
     axes: str | None,
+    frames: str,
     progress: Callable[[float], None],
     **options: Any,
 ) -> DenoisedFile:
@@ -241,48 +267,106 @@ def clean_file(
     start = time.perf_counter()
     before = read(source, axes)
     with recorded_warnings() as warnings:
-        after, frames = clean_picture(before, progress, **options)
+        after, details = clean_picture(before, progress, frames, **options)
     target.parent.mkdir(parents=True, exist_ok=True)
     notes = [*after.notes, *write(target, after)]
-    return DenoisedFile(before, after, frames, warnings, notes, time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    kind = next((kind for _, kind in map(partial(sequence_of, frames=frames), before.layers)), "")
+    return DenoisedFile(before, after, details, warnings, notes, seconds, kind)
 
 
 def clean_picture(
-    picture: Picture, progress: Callable[[float], None], **options: Any
+    picture: Picture, progress: Callable[[float], None], frames: str = "independent", **options: Any
 ) -> tuple[Picture, list[Denoised | None]]:
     """Denoise all frames of a picture; returns the new picture and the details of each frame.
 
-    Frames of a stack that have no valid pixels are kept as they are, and have no details.
+    `frames` says how they belong together (see `sequence_of`).  Frames of a stack that have no valid pixels are kept as
+    they are, and have no details.
     """
-    frames = [(layer, index) for layer in picture.layers for index in layer.frames()]
+    sequences = [
+        (layer, index, *sequence_of(layer, frames))
+        for layer in picture.layers
+        for index in layer.frames(sequence_of(layer, frames)[0])
+    ]
     results = {id(layer): np.empty_like(layer.pixels) for layer in picture.layers}
-    all_details: list[Denoised | None] = []
-    missing = [_is_missing(layer.pixels[index]) for layer, index in frames]
+    all_details: dict[tuple[Any, ...], Denoised | None] = {}
+    missing = [_is_missing(layer.pixels[index]) for layer, index, *_ in sequences]
     if all(missing):
         raise ValueError("image has no valid pixels; expected at least one")
-    for k, (layer, index) in enumerate(frames):
+    for k, (layer, index, together, kind) in enumerate(sequences):
 
-        def frame_progress(done: int, total: int, k: int = k) -> None:
-            progress((k + done / total) / len(frames))
+        def sequence_progress(done: int, total: int, k: int = k) -> None:
+            progress((k + done / total) / len(sequences))
 
+        pixels = layer.pixels[index]
+        key = _key(layer, index, together)
         if missing[k]:
-            results[id(layer)][index] = layer.pixels[index]
-            all_details.append(None)
+            results[id(layer)][index] = pixels
+            all_details[key] = None
             continue
-        frame = with_exact_floats(layer.pixels[index])
+        arguments: dict[str, Any] = {"channel_axis": layer.axis_of("C", together), **options}
+        if together:
+            arguments[f"{kind}_axis"] = layer.axis_of(together, together)
+        if kind == "depth" and layer.spacing is not None:
+            arguments["spacing"] = layer.spacing
         details = denoise_with_details(
-            frame, channel_axis=layer.channel_axis, progress=frame_progress, **options
+            with_exact_floats(pixels), progress=sequence_progress, **arguments
         )
         results[id(layer)][index] = to_dtype(details.image, layer.pixels.dtype)
-        if any(all_details):  # only the images of the first frame are used later
+        if any(all_details.values()):  # only the images of the first frame are used later
             empty = np.empty(0, np.float32)
             details = replace(details, image=empty, pilot=empty, residual=empty)
-        all_details.append(details)
-    layers = [Layer(results[id(layer)], layer.axes) for layer in picture.layers]
+        all_details[key] = details
+    layers = [replace(layer, pixels=results[id(layer)]) for layer in picture.layers]
+    of_frames = [
+        all_details[_key(layer, index, sequence_of(layer, frames)[0])]
+        for layer in picture.layers
+        for index in layer.frames()
+    ]
     notes = [*picture.notes]
     if any(missing):
-        notes.append(unchanged_frames(sum(missing), len(frames)))
-    return replace(picture, layers=layers, notes=notes), all_details
+        notes.append(unchanged_frames(of_frames.count(None), len(of_frames)))
+    return replace(picture, layers=layers, notes=notes), of_frames
+
+
+def sequence_of(layer: Layer, frames: str) -> tuple[str, str]:
+    """Return the axis along which the frames of a layer belong together, and how: in "time" or in "depth".
+
+    Both are empty if they are independent, as are frames of which the file does not say otherwise if `frames` is "auto".
+    With both T and Z, that along which neighbours are more similar is chosen: both have the same noise.
+    """
+    sizes = dict(zip(layer.axes, layer.pixels.shape, strict=True))
+    stacked = [axis for axis in layer.axes if axis not in "YXC" and sizes[axis] > 1]
+    if frames == "auto":
+        named = [axis for axis in "TZ" if axis in stacked]
+        choice = min(named, key=partial(_difference, layer)) if len(named) > 1 else "".join(named)
+        return choice, {"T": "time", "Z": "depth"}.get(choice, "")
+    if frames == "independent" or not stacked:
+        return "", ""
+    # The axis of that name, or one without a name, or that of another: ImageJ takes any stack for slices.
+    wanted = "T" if frames == "time" else "Z"
+    unnamed = [axis for axis in stacked if axis not in "TZ"]
+    return (wanted if wanted in stacked else [*stacked, *unnamed][-1]), frames
+
+
+def _difference(layer: Layer, axis: str) -> float:
+    """Return the mean squared difference of neighbours along an axis, in a sample of their pixels."""
+    number = layer.axes.index(axis)
+    step = max(1, round(math.sqrt(layer.pixels.size / _SAMPLE)))
+    rows = tuple(
+        slice(None, None, step) if letter in "YX" else slice(None) for letter in layer.axes
+    )
+    sample = layer.pixels[rows].astype(np.float64)
+    differences = np.diff(sample, axis=number)
+    valid = differences[np.isfinite(differences)]
+    return float(np.mean(valid**2)) if valid.size else math.inf
+
+
+def _key(layer: Layer, index: tuple[int | slice, ...], together: str) -> tuple[Any, ...]:
+    """Return what the frames of a sequence have in common."""
+    kept = "YXC" + together
+    pairs = zip(layer.axes, index, strict=True)
+    return id(layer), *(number for axis, number in pairs if axis not in kept)
 
 
 def unchanged_frames(count: int, total: int) -> str:

@@ -24,6 +24,7 @@ from ..checks import checked_positive
 from ..files import Picture, read
 from ..files.atomic import expect_new
 from ..files.orientation import upright
+from ..files.video import is_video_name
 from ..kernels.compile import announcing
 from ..noise import Noise
 from ..noise.correlated import CorrelatedNoise
@@ -39,6 +40,7 @@ from .batch import (
     sources,
     targets,
 )
+from .clips import DenoisedClip, clean_clip, noise_in_clip
 from .metrics import difference
 from .printing import option_of, printable, report_error, report_note, with_options
 from .tiled import DiskPlanes, clean_tiled, is_tiled, noise_in_sample, target_of
@@ -72,7 +74,8 @@ def denoise(options: Namespace) -> int:
     given = sources(options.input, options.recursive, options.output)
     outputs = targets(given, options.output, options.format)
     expect_no_collisions(given, outputs, options.report)
-    axes = axes_of(options.channel_axis, options.stack_axis)
+    _expect_videos(options, outputs)
+    clean = partial(_clean, options, axes_of(options.channel_axis, options.stack_axis))
     silent = options.quiet or options.json
     failures: list[str] = []
     counts = dict.fromkeys(("done", "skipped", "failed"), 0)
@@ -84,18 +87,7 @@ def denoise(options: Namespace) -> int:
                     if options.skip_existing and target.exists():
                         status, sentence = "skipped", f"{source.path}: already done"
                     else:
-                        result = clean_file(
-                            source.path,
-                            target,
-                            overwrite=options.overwrite,
-                            axes=axes,
-                            noise=options.noise,
-                            progress=partial(bar.to, k),
-                            sigma=options.sigma,
-                            method=options.method,
-                            strength=options.strength,
-                            workers=options.workers,
-                        )
+                        result = clean(source.path, target, progress=partial(bar.to, k))
                         _print_warnings(options, source.path, result.warnings)
                         status, sentence = "done", f"{source.path} -> {target}: {_summary(result)}"
                         line |= {**_details(result), "method": options.method}
@@ -118,14 +110,47 @@ def denoise(options: Namespace) -> int:
     return 1 if failures else 0
 
 
+def _expect_videos(options: Namespace, outputs: Iterable[Path]) -> None:
+    """Refuse options for videos if there is none."""
+    for name in ("codec", "quality"):
+        value = getattr(options, name)
+        if value is not None and not any(map(is_video_name, outputs)):
+            raise ValueError(f"{name} is {value}; expected none, as there is no video")
+
+
+def _clean(
+    options: Namespace,
+    axes: str | None,
+    source: Path,
+    target: Path,
+    progress: Callable[..., None],
+) -> DenoisedFile | DenoisedClip:
+    """Denoise one file; `axes` names the axes of plain arrays."""
+    common: dict[str, Any] = {
+        "overwrite": options.overwrite,
+        "frames": options.frames,
+        "progress": progress,
+        "noise": options.noise,
+        "sigma": options.sigma,
+        "method": options.method,
+        "strength": options.strength,
+        "workers": options.workers,
+    }
+    if not is_video_name(source):
+        return clean_file(source, target, axes=axes, **common)
+    result = clean_clip(source, target, codec=options.codec, quality=options.quality, **common)
+    result.notes.extend(notes_on_axes(axes, [""]))
+    return result
+
+
 def _denoise_tiled(options: Namespace) -> int:
     """Denoise one file in tiles."""
     if len(options.input) > 1:
         raise ValueError(
             f"input has {len(options.input)} names; expected one for processing in tiles"
         )
-    for name in ("report", "format"):
-        if getattr(options, name):
+    for name in ("report", "format", "codec", "quality"):
+        if getattr(options, name) is not None:
             raise ValueError(
                 f"{name} is {getattr(options, name)}; expected no {name} for processing in tiles"
             )
@@ -133,6 +158,10 @@ def _denoise_tiled(options: Namespace) -> int:
         raise ValueError("--recursive is given; expected no --recursive for processing in tiles")
     if options.scheduler is not None and options.workers is not None:
         raise ValueError(f"--workers is {options.workers}; expected none with --scheduler")
+    if options.frames in ("time", "depth"):
+        raise ValueError(
+            f"frames is {options.frames}; expected auto or independent for processing in tiles"
+        )
     source = Path(options.input[0])
     target = target_of(source, options.output)
     line = {"input": str(source), "output": str(target)}
@@ -189,9 +218,18 @@ class _Report:
             expect_new("report", path, overwrite=options.overwrite, alternatives=" or --overwrite")
             Path(path).parent.mkdir(parents=True, exist_ok=True)
 
-    def add(self, source: Path, target: Path, result: DenoisedFile, failures: list[str]) -> None:
+    def add(
+        self,
+        source: Path,
+        target: Path,
+        result: DenoisedFile | DenoisedClip,
+        failures: list[str],
+    ) -> None:
         """Add a file to the page; if that fails, add a sentence to `failures`."""
         if not self.options.report:
+            return
+        if isinstance(result, DenoisedClip):
+            report_note(f"{source}: the report does not show videos")
             return
         from .report import entry, page_at
 
@@ -243,6 +281,8 @@ def _noise_in(
     path: Path, axes: str | None, kind: str
 ) -> tuple[Iterable[tuple[Noise, int, int]], list[str]]:
     """Return the noise in a file (see `noise_in`), and notes."""
+    if is_video_name(path):
+        return [noise_in_clip(path, kind)], notes_on_axes(axes, [""])
     if is_zarr_name(path):
         model, frame, frames, notes = noise_in_sample(path, axes, kind)
         return [(model, frame, frames)], notes
@@ -323,9 +363,9 @@ class _Bar:
         self.bar = bar
         self.total = total
 
-    def to(self, files: int, share: float = 0.0) -> None:
-        """Show that a number of files are done, and a share of the next one."""
-        self.bar.bar_format = _bar_format(files, self.total)
+    def to(self, files: int, share: float = 0.0, speed: str = "") -> None:
+        """Show that a number of files are done, a share of the next one, and how fast its frames are done."""
+        self.bar.bar_format = _bar_format(files, self.total, speed)
         self.bar.update(max(files + share - self.bar.n, 0))
 
 
@@ -336,8 +376,9 @@ def _bar(files: int, quiet: bool) -> Iterator[_Bar]:
         yield _Bar(bar, files)
 
 
-def _bar_format(files: int, total: int) -> str:
+def _bar_format(files: int, total: int, speed: str = "") -> str:
     count = f" {files}/{total} files" if total > 1 else ""
+    count += f" {speed}" if speed else ""
     return f"denoising: {{percentage:3.0f}}% |{{bar}}|{count} [{{elapsed}}, {{remaining}} left]"
 
 
@@ -365,12 +406,19 @@ def _print_warnings(options: Namespace, path: Path, sentences: Iterable[str]) ->
             report_note(f"{path}: {sentence}")
 
 
-def _summary(result: DenoisedFile) -> str:
+def _summary(result: DenoisedFile | DenoisedClip) -> str:
+    if isinstance(result, DenoisedClip):
+        speed = f"{result.seconds:.2f} s, {result.frames / result.seconds:.2g} frames/s"
+        removed = f"removed {result.removed:.3g} (rms)"
+        return f"{result.frames} frames, {removed}, {speed}{_joined(result.notes)}"
     k, details = result.first
     noise = in_words(details, option_of)
     if len(result.frames) > 1:
         which = f"frame {k + 1}" if k else "the first"
-        noise = f"{len(result.frames)} frames, {which} with {noise}"
+        how = (
+            f"denoised together in {result.together}, with" if result.together else f"{which} with"
+        )
+        noise = f"{len(result.frames)} frames, {how} {noise}"
     return f"{noise}, {result.seconds:.2f} s{_joined(result.notes)}"
 
 
@@ -378,7 +426,14 @@ def _joined(notes: Iterable[str]) -> str:
     return "".join(f"; {note}" for note in notes)
 
 
-def _details(result: DenoisedFile) -> dict[str, Any]:
+def _details(result: DenoisedFile | DenoisedClip) -> dict[str, Any]:
+    if isinstance(result, DenoisedClip):
+        return {
+            "frames": result.frames,
+            "removed": result.removed,
+            "seconds": round(result.seconds, 3),
+            "notes": [*result.warnings, *result.notes],
+        }
     frames = [frame and _frame_details(frame) for frame in result.frames]
     facts = {
         name: [frame and frame[name] for frame in frames]

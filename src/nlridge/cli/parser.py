@@ -18,10 +18,13 @@ _KINDS_IN_WORDS = (
     "from pixel to pixel (correlated), or whichever fits the image (auto, the default)"
 )
 
+_CODECS = ("h264", "hevc", "vp9", "av1", "prores", "mjpeg", "ffv1")
+
 _EXAMPLES = """examples:
   nlridge denoise photo.jpg                 write photo_denoised.jpg
   nlridge denoise scan.tif -o clean.tif --sigma 12.5
   nlridge denoise experiment/ -o cleaned/ --recursive --report report.html
+  nlridge denoise clip.mp4                  write clip_denoised.mp4
   nlridge noise *.tif
   nlridge compare photo.jpg photo_denoised.jpg
 
@@ -34,6 +37,8 @@ _DENOISE_EXAMPLES = """examples:
   nlridge denoise cells.tif --noise poisson   noise that grows with the signal
   nlridge denoise cube.npy --channel-axis 0   channels along the first axis
   nlridge denoise slide.zarr -o clean.zarr    larger than memory
+  nlridge denoise clip.mov -o clip.mp4        a video, with its sound
+  nlridge denoise stack.tif --frames time     pages that are frames of a video
   nlridge denoise raw/ -o clean/ --recursive --skip-existing
                                               resume an interrupted batch
 """
@@ -43,7 +48,7 @@ def build_parser() -> "_Parser":
     """Return the parser of all commands and options."""
     parser = _Parser(
         prog="nlridge",
-        description="Remove noise from images.",
+        description="Remove noise from images and videos.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -152,7 +157,16 @@ class _Version(argparse.Action):
     def __call__(self, *_: object) -> None:
         print(f"nlridge {__version__}")
         print(f"Python {sys.version.split()[0]}")
-        for name in ("numpy", "numba", "llvmlite", "pillow", "tifffile", "imagecodecs", "astropy"):
+        for name in (
+            "numpy",
+            "numba",
+            "llvmlite",
+            "pillow",
+            "tifffile",
+            "imagecodecs",
+            "astropy",
+            "av",
+        ):
             try:
                 print(f"{name} {metadata.version(name)}")
             except metadata.PackageNotFoundError:
@@ -177,7 +191,7 @@ def _add(
 
 
 def _add_denoise(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    parser = _add(commands, "denoise", "denoise image files", _DENOISE_EXAMPLES)
+    parser = _add(commands, "denoise", "denoise image and video files", _DENOISE_EXAMPLES)
     files = parser.add_argument_group("files")
     _add_inputs(files)
     files.add_argument(
@@ -194,7 +208,7 @@ def _add_denoise(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     files.add_argument(
         "--format",
-        help="format of the output, such as png or tif (default: format of the input)",
+        help="format of the output, such as png, tif or mp4 (default: format of the input)",
     )
     files.add_argument(
         "--report",
@@ -202,6 +216,14 @@ def _add_denoise(commands: "argparse._SubParsersAction[_Parser]") -> None:
         help="write a page that shows each image before and after, and what was removed",
     )
     _add_axes(files)
+    files.add_argument(
+        "--frames",
+        choices=("auto", "time", "depth", "independent"),
+        default="auto",
+        help="how the frames of a video, or the images of a stack, belong together: in time, in depth (slices of "
+        "a volume), or not at all; auto follows the metadata of the file, and takes images without any as "
+        "independent (default: %(default)s)",
+    )
 
     noise = parser.add_argument_group("noise and method")
     model = noise.add_mutually_exclusive_group()
@@ -243,6 +265,21 @@ def _add_denoise(commands: "argparse._SubParsersAction[_Parser]") -> None:
         metavar="ADDRESS",
         help="address of the scheduler of a Dask cluster that does the work, such as "
         "tcp://10.0.0.1:8786 (only for Zarr)",
+    )
+
+    video = parser.add_argument_group("video files")
+    video.add_argument(
+        "--codec",
+        choices=_CODECS,
+        help="codec of the output (default: codec of the input if it can be written; otherwise h264, "
+        "hevc for more than 8 bits, or ffv1 if the input is lossless)",
+    )
+    video.add_argument(
+        "--quality",
+        type=int,
+        metavar="CRF",
+        help="constant rate factor of h264, hevc, vp9 or av1: 0 is the best and largest "
+        "(default: 17 for h264, 19 for hevc, 24 for vp9 and av1)",
     )
 
     messages = parser.add_argument_group("messages").add_mutually_exclusive_group()

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 # What the command line calls the arguments of Python. The output has a name without --output as well.
 _OPTIONS = {
     **{name: f"--{name.replace('_', '-')}" for name in (
-        "channel_axis", "format", "kind", "method", "noise", "peak", "report", "sigma",
-        "stack_axis", "strength", "tile", "workers",
+        "channel_axis", "codec", "format", "frames", "kind", "method", "noise", "peak", "quality", "report",
+        "sigma", "stack_axis", "strength", "tile", "workers",
     )},
     "client": "--scheduler",
 }  # fmt: skip

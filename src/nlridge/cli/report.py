@@ -72,13 +72,16 @@ def entry(source: Path, target: Path, result: DenoisedFile, options: Namespace) 
     first, details = result.first
     if first >= len(frames):
         raise ValueError("its first image has no valid pixels; expected at least one to show")
-    quality = quality_of(
-        with_exact_floats(layer.pixels[frames[first]]),
-        details,
-        channel_axis=layer.channel_axis,
-        strength=options.strength,
-        workers=options.workers,
-    )
+    gain = f"unknown, since frames were denoised together in {result.together}"
+    if not result.together:
+        quality = quality_of(
+            with_exact_floats(layer.pixels[frames[first]]),
+            details,
+            channel_axis=layer.channel_axis,
+            strength=options.strength,
+            workers=options.workers,
+        )
+        gain = _gain(quality)
     chosen = _spread(len(frames), _FRAMES)
     channels = _channels(result.before)
     in_colour = channels[0][0] is None and "C" in layer.axes
@@ -98,7 +101,7 @@ def entry(source: Path, target: Path, result: DenoisedFile, options: Namespace) 
         "noise": noise_in_words(details),
         "removed": removed_in_words(details, option_of),
         "method": f"{options.method}, strength {options.strength:g}",
-        "estimated gain": _gain(quality),
+        "estimated gain": gain,
         "time": f"{result.seconds:.2f} s{several}",
         "image": f"{width} × {height} pixels, {layer.pixels.dtype}{part}",
         "output": printable(str(target)),
@@ -257,9 +260,9 @@ def _command(source: Path, target: Path, options: Namespace) -> str:
     if options.sigma is not None:
         sigma = options.sigma if isinstance(options.sigma, list) else [options.sigma]
         words += ["--sigma", ",".join(map(repr, sigma))]
-    for name in ("noise", "method", "strength", "format", "channel_axis", "stack_axis"):
+    for name in ("noise", "method", "strength", "format", "channel_axis", "stack_axis", "frames"):
         value = getattr(options, name)
-        default = {"method": "standard", "strength": 1.0}.get(name)
+        default = {"method": "standard", "strength": 1.0, "frames": "auto"}.get(name)
         if value != default:
             words += [f"--{name.replace('_', '-')}", str(value)]
     words += [f"--output={target}"] if str(target).startswith("-") else ["-o", str(target)]

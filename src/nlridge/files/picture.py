@@ -14,26 +14,34 @@ Pixels = npt.NDArray[Any]
 class Layer:
     """An array of one or more images of the same shape.
 
-    `axes` has one letter for each axis: Y and X, C for channels, and any other letter for the frames of a stack.
+    `axes` has one letter for each axis: Y and X, C for channels, and any other letter for the frames of a stack: T if
+    they follow each other in time, Z if they are slices of a volume.
     """
 
     pixels: Pixels
     axes: str
+    spacing: tuple[float, float, float] | None = None
+    """The size of a voxel along Z, Y and X in any unit, if the file has it."""
 
     @property
     def channel_axis(self) -> int | None:
         """The channel axis of a single frame, or None."""
-        frame = [axis for axis in self.axes if axis in "YXC"]
-        return frame.index("C") if "C" in frame else None
+        return self.axis_of("C")
 
-    def frames(self) -> Iterator[tuple[int | slice, ...]]:
-        """Yield the index of each frame."""
+    def axis_of(self, axis: str, together: str = "") -> int | None:
+        """The number of an axis in a frame, or in a sequence of frames along the axis `together`; None if it has none."""
+        kept = [letter for letter in self.axes if letter in "YXC" + together]
+        return kept.index(axis) if axis in kept else None
+
+    def frames(self, together: str = "") -> Iterator[tuple[int | slice, ...]]:
+        """Yield the index of each frame, or of each sequence of frames along the axis `together`."""
+        kept = "YXC" + together
         stacked = [
-            n for axis, n in zip(self.axes, self.pixels.shape, strict=True) if axis not in "YXC"
+            n for axis, n in zip(self.axes, self.pixels.shape, strict=True) if axis not in kept
         ]
         for number in np.ndindex(*stacked):
             numbers = iter(number)
-            yield tuple(slice(None) if axis in "YXC" else next(numbers) for axis in self.axes)
+            yield tuple(slice(None) if axis in kept else next(numbers) for axis in self.axes)
 
 
 @dataclass(frozen=True, eq=False)

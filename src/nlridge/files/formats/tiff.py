@@ -5,6 +5,7 @@ Pages are written one by one, with their tags and compression.
 
 import json
 import logging
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -81,7 +82,7 @@ def read(path: Path, axes: str | None) -> Picture:
                 raise ValueError("its pages have an unknown layout; expected one image per page")
             pages.append([_page(page, pixels.dtype, notes) for page in tiff_pages])
             pixels, names, alpha = _without_alpha(pixels, names, tiff_pages[0])
-            layers.append(Layer(pixels, _named_axes(names, axes)))
+            layers.append(Layer(pixels, _named_axes(names, axes), _spacing(file)))
             alphas.append(alpha)
         origin = _Origin(
             file.is_bigtiff, file.byteorder, path.name, pages, alphas, [s.axes for s in file.series]
@@ -117,6 +118,28 @@ def _channel_names(ome: str | None) -> list[str]:
     return names if all(names) else []
 
 
+def _spacing(file: Any) -> tuple[float, float, float] | None:
+    """Return the size of a voxel along Z, Y and X, from the metadata of the first image of an OME or ImageJ file."""
+    try:
+        if file.ome_metadata is not None:
+            pixels = ElementTree.fromstring(file.ome_metadata).find("{*}Image/{*}Pixels")
+            sizes = {} if pixels is None else pixels.attrib
+            # The units are the same unless they are named.
+            if len({sizes.get(f"PhysicalSize{axis}Unit") for axis in "ZYX"}) > 1:
+                return None
+            z, y, x = (float(sizes.get(f"PhysicalSize{axis}", 0)) for axis in "ZYX")
+        else:
+            metadata, tags = file.imagej_metadata or {}, file.pages.first.tags
+            # Without a unit, ImageJ counts in pixels, which says nothing.
+            if metadata.get("unit", "pixel") in ("pixel", "pixels", ""):
+                return None
+            z = float(metadata.get("spacing", 0))
+            y, x = (tags[code].value[1] / tags[code].value[0] for code in (283, 282))
+    except (ElementTree.ParseError, LookupError, TypeError, ValueError, ArithmeticError):
+        return None
+    return (z, y, x) if all(0 < size < math.inf for size in (z, y, x)) else None
+
+
 @convert_errors("the file is damaged")
 def axes_of_plain(path: Path, axes: str | None) -> str:
     """Return the axes of a file that holds nothing but an array of gray values or colours; refuse others."""
@@ -130,7 +153,7 @@ def axes_of_plain(path: Path, axes: str | None) -> str:
             raise ValueError("it is a negative; expected black to be the smallest value")
         if first.extrasamples:
             raise ValueError("it has extra samples, such as transparency; expected only colours")
-        names = series.axes.replace("C", "Z") if "S" in series.axes else series.axes
+        names = series.axes.replace("C", "Q") if "S" in series.axes else series.axes
         return _named_axes(names.replace("S", "C"), axes)
 
 
@@ -342,7 +365,7 @@ def _without_alpha(pixels: Pixels, names: str, page: Any) -> tuple[Pixels, str, 
     if "S" not in names:
         return pixels, names, None
     # If there are channels of colour images, the channels are a stack.
-    names = names.replace("C", "Z") if "C" in names else names
+    names = names.replace("C", "Q") if "C" in names else names
     axis = names.index("S")
     names = names.replace("S", "C")
     extra = len(page.extrasamples)

@@ -1,0 +1,359 @@
+"""Writing of a video file again with other pixels."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..atomic import replacing
+from .library import MUXERS, one_sentence, pyav
+from .pixels import Images, Parts, images_of, parts_of, planar, put_images, reformatted
+from .reading import Clip, open_clip
+
+Change = Callable[[Iterator[Images], Parts], Generator[Images, None, None]]
+
+
+class Encoder(NamedTuple):
+    """How videos are encoded."""
+
+    name: str
+    options: dict[str, str] = {}  # noqa: RUF012 (a tuple has no defaults of its own)
+    quality: int | None = None
+    """The constant rate factor by default; None if the encoder has none."""
+    worst: int = 0
+    """The largest constant rate factor."""
+    least: int = 0
+    """The least width and height; if it is not 0, no pixels may be left over that share a value of chroma."""
+
+    def takes(self, frame: Any) -> bool:
+        """Return whether frames of such a size can be encoded."""
+        rows, columns = parts_of(frame).shrink
+        whole = frame.height % rows == 0 and frame.width % columns == 0
+        return not self.least or (whole and min(frame.width, frame.height) >= self.least)
+
+
+# libx265 crashes if frames of 10 bits are smaller than its blocks of 64 pixels, and libsvtav1 refuses them.
+# The rate factors keep what is visible: the denoised video is easy to compress.
+CODECS = {
+    "h264": Encoder("libx264", {"preset": "medium"}, 17, 51, 2),
+    "hevc": Encoder("libx265", {"preset": "medium", "x265-params": "log-level=error"}, 19, 51, 64),
+    "vp9": Encoder("libvpx-vp9", {"row-mt": "1", "cpu-used": "2"}, 24, 63),
+    "av1": Encoder("libsvtav1", {"preset": "6"}, 24, 63, 64),
+    "prores": Encoder("prores_ks"),
+    "mjpeg": Encoder("mjpeg", {"qmin": "2", "qmax": "2"}),
+    "ffv1": Encoder("ffv1", {"level": "3", "slicecrc": "1"}),
+}
+_RAW = Encoder("rawvideo")
+_THREADS = 4  # of the encoder: a constant, since the file would depend on it
+_CONSTANT_RATE = (".avi", ".y4m")
+_ARCHIVES = (".mkv", ".avi", ".mov")  # files in which lossless videos are expected
+_TURNABLE = (".mp4", ".m4v", ".mov", ".mkv", ".webm")
+_BRANDS = {"major_brand", "minor_version", "compatible_brands", "encoder"}  # of the old file
+_DYNAMIC_RANGE = {"MASTERING_DISPLAY_METADATA", "CONTENT_LIGHT_LEVEL", "DYNAMIC_HDR_PLUS", "DOVI_METADATA"}  # fmt: skip
+_IDENTITY = [2**16, 0, 0, 0, 2**16, 0, 0, 0, 2**30]
+
+
+@dataclass(eq=False)
+class Rewritten:
+    """What was written."""
+
+    frames: int = 0
+    notes: dict[str, None] = field(default_factory=dict)
+    """Sentences on what could not be preserved, in order, without duplicates."""
+
+
+def rewrite(
+    source: Path,
+    target: Path,
+    change: Change,
+    *,
+    codec: str | None = None,
+    quality: int | None = None,
+    seen: Callable[[int, int | None], object] = lambda done, total: None,
+) -> Rewritten:
+    """Write a video file again with the pixels that `change` makes of its frames, one for each, in order.
+
+    `change` may read ahead by as many frames as it likes.  `seen` is called with the number of frames that are done, and
+    the number that there are, if it is known.  The file gets its name once it is complete.
+    """
+    result = Rewritten()
+    with open_clip(source) as clip, replacing(target) as partial:
+        others: deque[Any] = deque()  # packets that are copied; only this thread writes
+        decoded = clip.frames(others.append)
+        first = next(decoded, None)
+        if first is None:
+            raise ValueError("it has no frames; expected at least one")
+        first = planar(first)
+        parts = parts_of(first)
+        waiting: deque[Any] = deque()
+
+        def frames() -> Iterator[Images]:
+            for frame in chain([first], map(planar, decoded)):
+                if (frame.format.name, frame.width, frame.height) != (
+                    first.format.name,
+                    first.width,
+                    first.height,
+                ):
+                    raise ValueError("its frames have several sizes or formats; expected one")
+                waiting.append(frame)
+                yield images_of(frame, parts)
+
+        with (
+            _writer(partial, target, clip, first, codec, quality, result.notes) as writer,
+            closing(change(frames(), parts)) as changed,
+        ):
+            for images in changed:
+                frame = waiting.popleft()
+                put_images(frame, parts, images)
+                writer.copy(others)
+                writer.write(frame)
+                result.frames += 1
+                seen(result.frames, clip.count)
+            if waiting:
+                raise RuntimeError(f"{len(waiting)} frames were not returned; expected all")
+            writer.copy(others)
+            writer.finish()
+    return result
+
+
+class _Writer:
+    """A video file that is being written."""
+
+    def __init__(self, container: Any, stream: Any, copies: dict[int, Any], steady: bool) -> None:
+        self.container = container
+        self.stream = stream
+        self.copies = copies
+        self.steady = steady
+        """Whether the file has a constant frame rate, so that times are counted in frames."""
+        self.durations: dict[int, int] = {}
+        self.number = 0
+        self.start: Fraction | None = None
+        self.shifted = False
+
+    def write(self, frame: Any) -> None:
+        """Encode a frame, and write what the encoder returns."""
+        frame.pict_type = 0  # the encoder decides
+        if self.steady or frame.pts is None:
+            self._count(frame)
+        self.durations[frame.pts] = frame.duration
+        self._mux(self.stream.encode(reformatted(frame, self.stream.pix_fmt)))
+
+    def finish(self) -> None:
+        self._mux(self.stream.encode(None))
+        self.container.close()  # here, so that errors are reported
+
+    def copy(self, packets: deque[Any]) -> None:
+        """Write packets of other streams as they are."""
+        while packets:
+            packet = packets.popleft()
+            if packet.stream.index in self.copies:
+                packet.stream = self.copies[packet.stream.index]
+                self.container.mux(packet)
+
+    def _mux(self, packets: Iterable[Any]) -> None:
+        for packet in packets:
+            duration = self.durations.pop(packet.pts, 0)
+            if duration:
+                packet.duration = duration
+            self.container.mux(packet)
+
+    def _count(self, frame: Any) -> None:
+        """Give a frame the time of the nearest frame at the constant rate."""
+        unit = self.stream.codec_context.time_base
+        number = self.number
+        if frame.pts is not None and frame.time_base:
+            time = frame.pts * frame.time_base
+            self.start = time if self.start is None else self.start
+            exact = (time - self.start) / unit
+            self.shifted |= abs(exact - number) > Fraction(1, 2)
+        frame.pts, frame.time_base, frame.duration = number, unit, 1
+        self.number = number + 1
+
+
+@contextmanager
+def _writer(
+    path: Path,
+    target: Path,
+    clip: Clip,
+    first: Any,
+    codec: str | None,
+    quality: int | None,
+    notes: dict[str, None],
+) -> Iterator[_Writer]:
+    """Open a new file with the streams and metadata of a clip; adds notes on what cannot be preserved."""
+    suffix = target.suffix.lower()
+    name = suffix.removeprefix(".")
+    metadata = {k: v for k, v in clip.container.metadata.items() if k.lower() not in _BRANDS}
+    options = {}
+    if MUXERS[suffix] in ("mp4", "mov"):
+        # The index first, for browsers; and the metadata of phones, whose names are reversed domains.
+        apple = any(key.startswith("com.") for key in metadata)
+        options["movflags"] = "+faststart" + ("+use_metadata_tags" if apple else "")
+    if suffix == ".y4m":
+        options["strict"] = "-1"  # more than 8 bits
+    steady = suffix in _CONSTANT_RATE
+    container = pyav().open(str(path), "w", format=MUXERS[suffix], container_options=options)
+    with one_sentence("the file could not be written"), container:
+        container.metadata.update(metadata)
+        copies = {}
+        for old in clip.container.streams:
+            if old is clip.stream:
+                stream = _encoded(container, clip, first, suffix, codec, quality, notes)
+                continue
+            new = _copied(container, old, name, notes)
+            if new is not None:
+                copies[old.index] = new
+        chapters = clip.container.chapters()
+        if chapters:
+            container.set_chapters(chapters)
+        writer = _Writer(container, stream, copies, steady)
+        yield writer
+    if writer.shifted:
+        notes[f"{name} files have a constant frame rate; the times of some frames have changed"] = (
+            None
+        )
+
+
+def _encoded(
+    container: Any,
+    clip: Clip,
+    first: Any,
+    suffix: str,
+    codec: str | None,
+    quality: int | None,
+    notes: dict[str, None],
+) -> Any:
+    """Add the stream of the new frames."""
+    av = pyav()
+    old, name = clip.stream, suffix.removeprefix(".")
+    encoder = _encoder(container, clip, first, suffix, codec)
+    options = dict(encoder.options)
+    if quality is not None and encoder.quality is None:
+        raise ValueError(
+            f"quality is {quality}; expected none, as {encoder.name} has no such setting"
+        )
+    if encoder.quality is not None:
+        factor = encoder.quality if quality is None else quality
+        if not 0 <= factor <= encoder.worst:
+            raise ValueError(f"quality is {factor}; expected a number from 0 to {encoder.worst}")
+        options["crf"] = str(factor)
+    os.environ.setdefault("SVT_LOG", "1")  # the encoder for AV1 would print its settings
+    stream = container.add_stream(encoder.name, rate=clip.rate, options=options)
+    context = stream.codec_context
+    context.width, context.height = first.width, first.height
+    context.pix_fmt = _format_for(encoder, first, notes)
+    context.thread_count = _THREADS
+    context.time_base = 1 / clip.rate if suffix in _CONSTANT_RATE else old.time_base
+    stream.time_base = context.time_base
+    if suffix == ".avi":
+        context.max_b_frames = 0  # AVI files store frames in the order in which they are shown
+    for tag in ("color_primaries", "color_trc", "colorspace", "color_range"):
+        setattr(context, tag, getattr(first, tag))
+    if old.sample_aspect_ratio:
+        context.sample_aspect_ratio = old.sample_aspect_ratio
+    if encoder.name == "libx265" and MUXERS[suffix] in ("mp4", "mov"):
+        context.codec_tag = "hvc1"  # the tag that Apple's players expect
+    if first.interlaced_frame:
+        context.flags |= (
+            av.codec.context.Flags.interlaced_dct | av.codec.context.Flags.interlaced_me
+        )
+        notes["the video is interlaced; both fields of a frame were denoised as one image"] = None
+    matrix = _display_matrix(first)
+    if matrix not in (None, _IDENTITY):
+        if suffix in _TURNABLE:
+            stream.set_display_matrix(matrix)
+        else:
+            notes[f"{name} files cannot store the rotation"] = None
+    if _DYNAMIC_RANGE & {data.type.name for data in first.side_data}:
+        notes["the metadata of the screen for high dynamic range were dropped"] = None
+    stream.metadata.update(
+        {k: v for k, v in old.metadata.items() if k.lower() not in _BRANDS and not _is_statistic(k)}
+    )
+    stream.disposition = old.disposition
+    return stream
+
+
+def _encoder(container: Any, clip: Clip, first: Any, suffix: str, codec: str | None) -> Encoder:
+    """Return the encoder: as asked, that of the input, or one that suits the file."""
+    name = suffix.removeprefix(".")
+    if suffix == ".y4m":
+        if codec is not None:
+            raise ValueError(
+                f"codec is {codec}; expected none for y4m files, which are not compressed"
+            )
+        return _RAW
+    supported = container.supported_codecs
+    if codec is not None:
+        if codec not in CODECS:
+            raise ValueError(f"codec is {codec}; expected one of {', '.join(CODECS)}")
+        if CODECS[codec].name not in supported:
+            raise ValueError(f"codec is {codec}; expected another one for {name} files")
+        if not CODECS[codec].takes(first):
+            raise ValueError(
+                f"codec is {codec}; expected vp9 or ffv1, which take frames of {first.width} x {first.height} pixels"
+            )
+        return CODECS[codec]
+    old = clip.stream.codec_context.codec
+    bits = first.format.components[0].bits
+    candidates = [old.canonical_name]
+    lossless = old.lossless and not old.lossy and suffix in _ARCHIVES
+    if lossless or (suffix == ".avi" and bits > 8):
+        candidates.append("ffv1")
+    candidates += ["h264", "vp9"] if bits == 8 else ["hevc", "av1", "h264", "vp9"]
+    encoders = [CODECS[candidate] for candidate in candidates if candidate in CODECS]
+    return next(
+        encoder for encoder in encoders if encoder.name in supported and encoder.takes(first)
+    )
+
+
+def _format_for(encoder: Encoder, first: Any, notes: dict[str, None]) -> str:
+    """Return the pixel format that the encoder takes and that is closest to that of the frames."""
+    av = pyav()
+    name: str = first.format.name
+    formats = [format.name for format in av.Codec(encoder.name, "w").video_formats or ()]
+    if not formats or name in formats:
+        return name
+    alpha = any(component.is_alpha for component in first.format.components)
+    best, loss = av.codec.codec.find_best_pix_fmt_of_list(formats, name, alpha)
+    if loss & 0x3F:
+        notes[f"the pixel format {name} was replaced by {best.name}"] = None
+    return str(best.name)
+
+
+def _copied(container: Any, old: Any, name: str, notes: dict[str, None]) -> Any:
+    """Add a stream whose packets are copied; returns None, and adds a note, if the file cannot hold it."""
+    if old.type == "data":
+        # Time codes and chapters are metadata, from which such streams are made again.
+        if old.codec_context is not None or old.codec_tag not in ("tmcd", "text"):
+            notes["a stream of other data was dropped"] = None
+        return None
+    try:
+        new = container.add_stream_from_template(old, opaque=True)
+    except ValueError:
+        notes[
+            f"{name} files cannot hold the {old.type} ({old.codec_context.name}), which was dropped"
+        ] = None
+        return None
+    new.metadata.update(old.metadata)
+    new.disposition = old.disposition
+    return new
+
+
+def _display_matrix(frame: Any) -> list[int] | None:
+    """Return how a frame is turned when it is shown."""
+    for data in frame.side_data:
+        if data.type.name == "DISPLAYMATRIX":
+            return [int(number) for number in np.frombuffer(data, np.int32)[:9]]
+    return None
+
+
+def _is_statistic(key: str) -> bool:
+    """Return whether a tag of a Matroska file counts what is in the old stream."""
+    return key.startswith(("BPS", "DURATION", "NUMBER_OF_", "_STATISTICS_"))
