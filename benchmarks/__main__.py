@@ -18,6 +18,7 @@ from . import (
     statements,
     sure,
     tensors,
+    video,
 )
 
 MEASUREMENTS = {
@@ -34,6 +35,7 @@ MEASUREMENTS = {
     "sure": sure,
     "statements": statements,
     "tensors": tensors,
+    "video": video,
     "large": large,
 }
 
