@@ -251,18 +251,20 @@ def denoise(  # type: ignore[misc]
     sequence = checked_sequence(time_axis, depth_axis, spacing)
     if sequence is not None:
         expect_none(f"with {sequence.name}", out=out, tile=tile, client=client)
-        if is_dask(image) or is_tensor(image):
-            kind = "tensor" if is_tensor(image) else "Dask array"
-            raise TypeError(f"image is a {kind}; expected an array with {sequence.name}")
-        threads, progress = checked_workers(workers), checked_progress(progress)
-        sequences = sequences_of(image, options_for(sigma), sequence, workers=threads, **layout)
-        return denoise_sequences(sequences, threads, progress)
+        if is_dask(image):
+            raise TypeError(f"image is a Dask array; expected an array with {sequence.name}")
     if is_tensor(image):
         expect_none("for a tensor", out=out, tile=tile, client=client)
         from .tensors import denoise_tensor, on_host  # imports PyTorch
 
         options = options_for(on_host(sigma))
-        return denoise_tensor(image, options, workers=workers, progress=progress, **layout)
+        return denoise_tensor(
+            image, options, sequence=sequence, workers=workers, progress=progress, **layout
+        )
+    if sequence is not None:
+        threads, progress = checked_workers(workers), checked_progress(progress)
+        sequences = sequences_of(image, options_for(sigma), sequence, workers=threads, **layout)
+        return denoise_sequences(sequences, threads, progress)
     if is_dask(image) or out is not None:
         from ..large.entry import denoise_large
 
