@@ -26,7 +26,7 @@ from .algorithm.settings import Recipe
 from .algorithm.tuning import Tuning
 from .arrays import as_array_like, to_device_of
 from .checks import checked_positive, shown
-from .engines.torch import run_pass
+from .engines.torch import Moved, run_pass
 from .noise import Noise
 from .noise.correlated import CorrelatedNoise
 from .noise.gaussian import GaussianNoise
@@ -35,6 +35,7 @@ from .planning.levels import FLOOR, UNKNOWN
 from .planning.options import Options, checked_method
 from .planning.plan import Facts, Plan, plan_for
 from .video.flicker import gains_of
+from .video.motion import motions_of
 from .video.planning import with_depth
 
 __all__ = ["NLRidge"]
@@ -116,7 +117,7 @@ class NLRidge(torch.nn.Module):
         self.tuning = Tuning(strength)
         self.noise: Noise = _WHITE if correlation is None else CorrelatedNoise(0, correlation)
         self.kind = kind
-        self.removes_flicker = kind == "video"  # before frames are compared
+        self.is_video = kind == "video"  # which may flicker and move
         self.max_memory = (
             None
             if max_memory is None
@@ -164,11 +165,7 @@ class NLRidge(torch.nn.Module):
         scaled = images / typical  # in units of the noise
         facts = _measured(as_measured(images), sigmas, typical, as_measured(scaled))
         plans = self._plans(*facts, tuple(images.shape))
-        engine = partial(
-            run_pass,
-            max_memory=self.max_memory or _share_of_memory(images.device),
-            together=together,
-        )
+        engine = partial(run_pass, max_memory=self.max_memory or _share_of_memory(images.device))
         result = images.clone()
         for members in _images_by_plan(plans):
             rows = to_device_of(images, list(members))[:, None]
@@ -179,11 +176,14 @@ class NLRidge(torch.nn.Module):
                 rotation = as_array_like(np.stack([planes.matrix for planes in parts]), images)
                 noisy = torch.einsum("bpc,bchw->pbhw", rotation, scaled[rows, columns])
                 variance = _variance(sigmas / typical, images.shape, rotation, rows, columns)
-                gain = _gains(noisy) if self.removes_flicker else None
+                gain, run = None, engine
+                if together:
+                    gain, moved = _changes(noisy, self.is_video)
+                    run = partial(engine, moved=moved)
                 if gain is not None:
                     noisy, variance = noisy / gain, variance / gain**2
                 noise = PlaneNoise(variance, first.correlation(parts[0]))
-                *_, estimate = denoised(noisy, noise, first.recipe, engine, self.tuning)
+                *_, estimate = denoised(noisy, noise, first.recipe, run, self.tuning)
                 if gain is not None:
                     estimate = estimate * gain
                 back = torch.einsum("bpc,pbhw->bchw", rotation, estimate)
@@ -277,10 +277,14 @@ def _one_below_the_other(frames: Tensor) -> Tensor:
     return frames.movedim(0, 1).flatten(1, 2)[None]
 
 
-def _gains(planes: Tensor) -> Tensor | None:
-    """The gain of each frame relative to those before, which broadcasts against the planes; None if there is none."""
-    gains = np.array(list(gains_of(iter(planes[:1].detach().movedim(1, 0).cpu().numpy()))))
-    return None if np.all(gains == 1) else as_array_like(gains[None, :, None, None], planes)
+def _changes(planes: Tensor, is_video: bool) -> tuple[Tensor | None, Moved]:
+    """The gain of each frame, or None if all are the same, and how frames have moved. The slices of a volume do not."""
+    if not is_video:
+        return None, np.zeros((planes.shape[1], 2))
+    frames = planes[:1].detach().movedim(1, 0).cpu().numpy()
+    gains = np.array(list(gains_of(iter(frames))))[:, None, None]
+    moved = np.cumsum(list(motions_of(iter(frames / gains[:, None]))), axis=0) / planes.shape[2]
+    return None if np.all(gains == 1) else as_array_like(gains[None], planes), moved
 
 
 def _median(values: Tensor) -> Tensor:

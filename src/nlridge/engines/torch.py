@@ -14,6 +14,7 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, pad
@@ -32,6 +33,8 @@ from .grid import Block, Positions, references
 Groups: TypeAlias = dict[tuple[int, ...], Tensor]
 """The positions of the similar patches of each strip, by the strip's key."""
 Sums: TypeAlias = tuple[Tensor, Tensor]
+Moved: TypeAlias = npt.NDArray[np.float64]
+"""The rows and columns by which each frame has moved as a whole since the first, in units of its height: (frames, 2)."""
 
 _LEAST_MEMORY = 2**20
 # Rows between two frames of a group: their noise is independent, however few rows they have.
@@ -64,19 +67,19 @@ def run_pass(
     groups: Groups | None = None,
     *,
     max_memory: int,
-    together: bool = False,
+    moved: Moved | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Match on `inputs.similar`, denoise the groups, and average their patches into images.
 
     Like `nlridge.engines.cpu.run_pass`, for tensors; like `nlridge.engines.frames.run_pass` if the images of a batch
-    are frames that belong `together`. `max_memory` is the number of bytes to use at a time; if the device runs out of
-    memory, the pass is repeated with half of it.
+    are frames that belong together, and it is known how they have `moved`. `max_memory` is the number of bytes to use at
+    a time; if the device runs out of memory, the pass is repeated with half of it.
     """
-    if not together:
+    if moved is None:
         step = replace(step, frames=ONE_FRAME)
     while True:
         try:
-            return _run_pass(inputs, step, groups, max_memory, together)
+            return _run_pass(inputs, step, groups, max_memory, moved)
         except torch.OutOfMemoryError:
             if max_memory <= _LEAST_MEMORY:
                 raise
@@ -92,13 +95,15 @@ def run_pass(
 
 
 def _run_pass(
-    inputs: StepInputs, step: Pass, stored: Groups | None, max_memory: int, together: bool
+    inputs: StepInputs, step: Pass, stored: Groups | None, max_memory: int, moved: Moved | None
 ) -> tuple[Tensor, Tensor]:
     noisy, similar = inputs.noisy, inputs.similar
-    find, strips = match, _strips(similar, step, max_memory)
-    if together:
+    find: Callable[..., Tensor] = match
+    strips = _strips(similar, step, max_memory)
+    if moved is not None:
         similar = _in_depth(similar, step.frames.depth)
-        find, strips = match_across, _strips_of_frames(similar, step, max_memory)
+        find = partial(match_across, moved)
+        strips = _strips_of_frames(similar, step, max_memory)
     sets = step.plane_sets(len(noisy))
     whitenings = [_whitening(inputs, planes, step) for planes in sets]
     sums = noisy.new_zeros((2 if inputs.keeps_noise else 1, *noisy.shape))
@@ -261,7 +266,7 @@ def _in_depth(similar: Tensor, depth: int) -> Tensor:
 
 
 @torch.no_grad()
-def match_across(similar: Tensor, strip: Strip, step: Pass, count: int) -> Tensor:
+def match_across(moved: Moved, similar: Tensor, strip: Strip, step: Pass, count: int) -> Tensor:
     """`match` for frames that belong together: references are followed from frame to frame.
 
     See `patches.tracking`. A patch is given by the index of its corner among the pixels of all frames of the strip.
@@ -287,14 +292,17 @@ def match_across(similar: Tensor, strip: Strip, step: Pass, count: int) -> Tenso
 
     places = [window(ys, xs, number, radius)]
     references = _cut(similar[:, number], ys, xs, patch)
+    shifts = np.round(height * (moved - moved[number])).astype(int).tolist()
     for direction in (-1, 1):
-        y, x, move_y, move_x = ys, xs, torch.zeros_like(ys), torch.zeros_like(xs)
+        # The place in the coordinates of the references, and how it moves from frame to frame.
+        still_y, still_x, move_y, move_x = ys, xs, torch.zeros_like(ys), torch.zeros_like(xs)
         frame = number + direction
         while 0 <= frame < frames and abs(frame - number) <= search.radius:
             side = search.near if abs(frame - number) == 1 else search.far
             reach = side // 2
-            y = (y + move_y).clamp(0, height - patch)
-            x = (x + move_x).clamp(0, width - patch)
+            shift_y, shift_x = shifts[frame]
+            y = (still_y + move_y + shift_y).clamp(0, height - patch)
+            x = (still_x + move_x + shift_x).clamp(0, width - patch)
             around = pad(similar[:, frame], (reach,) * 4, value=float(FAR))
             squares = _compared(_cut(around, y, x, side + patch - 1), references, side)
             distances.append(squares)
@@ -302,7 +310,7 @@ def match_across(similar: Tensor, strip: Strip, step: Pass, count: int) -> Tenso
             best = squares.argmin(-1)
             best_y, best_x = best // side - reach, best % side - reach
             move_y, move_x = move_y + best_y, move_x + best_x
-            y, x = y + best_y, x + best_x
+            still_y, still_x = y + best_y - shift_y, x + best_x - shift_x
             frame += direction
     values = torch.cat(distances, dim=1)
     nearest = values.topk(min(count, values.shape[1]), largest=False).indices

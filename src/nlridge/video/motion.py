@@ -26,12 +26,13 @@ def motions(frames: Stream) -> Stream:
     """The motion of each frame of (planes, height, width), in rows and columns, by its first plane."""
 
     def start() -> Iterator[Array]:
-        return _motions(iter(frames))
+        return motions_of(iter(frames))
 
     return Stream(start, (1, 1, 2))
 
 
-def _motions(frames: Iterator[Frame]) -> Iterator[Array]:
+def motions_of(frames: Iterator[Frame]) -> Iterator[Array]:
+    """Yield the motion of each frame."""
     before = None
     for frame in frames:
         means = block_means(frame[0], (_BLOCK, _BLOCK))
