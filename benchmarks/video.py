@@ -135,8 +135,7 @@ def _compare(what, truths, rows, options):
         for seed, truth in enumerate(truths):
             noisy = with_noise(truth, sigma, seed)
             for name, call in shown(rows.items(), f"{what}, sigma {sigma:g}"):
-                # The bm4d package chooses the number of threads by itself.
-                for workers in (2,) if name == _BM4D else (2, 1):
+                for workers in (2,) if name.startswith((_OPENCV, _BM4D)) else (2, 1):
                     times = []
                     for _ in range(options.repeat):
                         start = time.perf_counter()

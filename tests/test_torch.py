@@ -678,8 +678,17 @@ def test_slices_of_a_tensor_agree_with_the_compiled_engine(method, spacing):
         clip(3, 1, 7)[1],
         clip(5, 70, 80, gains=[1, 1.1, 0.95, 1.05, 0.9])[1],
         clip(4, 70, 80, speed=11)[1],
+        clip(3, 30, 34)[1][[0, 0, 1, 1, 1, 2]],
     ],
-    ids=["one frame", "two frames", "small frames", "rows", "flicker", "fast motion"],
+    ids=[
+        "one frame",
+        "two frames",
+        "small frames",
+        "rows",
+        "flicker",
+        "fast motion",
+        "repeated frames",
+    ],
 )
 def test_unusual_frames_of_a_tensor_agree_with_the_compiled_engine(noisy):
     assert_agree(*by_both_engines(noisy, time_axis=0))

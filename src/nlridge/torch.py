@@ -154,9 +154,14 @@ class NLRidge(torch.nn.Module):
         images = x if x.dtype == torch.float64 else x.to(torch.float32)
         sigmas = _checked_sigma(sigma, images)
         with torch.autocast(x.device.type, enabled=False):
-            return self._denoised(images, sigmas).to(x.dtype)
+            if not self.is_video:
+                return self._denoised(images, sigmas, len(images)).to(x.dtype)
+            kept, places = _without_repetitions(images, sigmas)
+            sigmas = sigmas[kept] if len(sigmas) > 1 else sigmas
+            return self._denoised(images[kept], sigmas, len(images))[places].to(x.dtype)
 
-    def _denoised(self, images: Tensor, sigmas: Tensor) -> Tensor:
+    def _denoised(self, images: Tensor, sigmas: Tensor, count: int) -> Tensor:
+        """The denoised images; `count` is their number with all repetitions."""
         together = self.kind != "image"
         if together and len(sigmas) > 1:  # patches of a group may have different noise
             sigmas = sigmas.expand(-1, -1, *images.shape[2:])
@@ -164,7 +169,7 @@ class NLRidge(torch.nn.Module):
         typical = _median(as_measured(sigmas).flatten(2))[..., None, None]
         scaled = images / typical  # in units of the noise
         facts = _measured(as_measured(images), sigmas, typical, as_measured(scaled))
-        plans = self._plans(*facts, tuple(images.shape))
+        plans = self._plans(*facts, tuple(images.shape), count)
         engine = partial(run_pass, max_memory=self.max_memory or _share_of_memory(images.device))
         result = images.clone()
         for members in _images_by_plan(plans):
@@ -191,20 +196,21 @@ class NLRidge(torch.nn.Module):
         return result
 
     def _plans(
-        self, levels: Array, covariances: Array, shape: tuple[int, int, int, int]
+        self, levels: Array, covariances: Array, shape: tuple[int, int, int, int], count: int
     ) -> list[Plan]:
         """The plan of each image of a batch; the same for all frames that belong together."""
         ends = [(0.0, self.data_range)]
         options = Options(method=self.method, tuning=self.tuning)
+        kind = self.kind if count > 1 else "image"
         plans = [
             plan_for(
-                shape[1:], Facts(self.noise, level, ends, covariance), options, 1 / level, self.kind
+                shape[1:], Facts(self.noise, level, ends, covariance), options, 1 / level, kind
             )
             for level, covariance in zip(levels, covariances, strict=True)
         ]
         if self.kind == "image":
             return plans
-        return [replace(plans[0], recipe=with_depth(plans[0].recipe, shape[0]))] * shape[0]
+        return [replace(plans[0], recipe=with_depth(plans[0].recipe, count))] * shape[0]
 
 
 _WHITE = GaussianNoise(0)  # needs no stabilising; the levels are passed beside it
@@ -275,6 +281,18 @@ def _as_it_is(images: Tensor) -> Tensor:
 def _one_below_the_other(frames: Tensor) -> Tensor:
     """Frames of (batch, channels, height, width) as one image, (1, channels, batch * height, width)."""
     return frames.movedim(0, 1).flatten(1, 2)[None]
+
+
+def _without_repetitions(frames: Tensor, sigmas: Tensor) -> tuple[Tensor, Tensor]:
+    """The numbers of the frames that differ from the one before, and for each frame, its place among them.
+
+    The noise of a frame that is there twice is not independent, and would be taken for structure.
+    """
+    differs = (frames[1:] != frames[:-1]).flatten(1).any(1)
+    if len(sigmas) > 1:
+        differs |= (sigmas[1:] != sigmas[:-1]).flatten(1).any(1)
+    differs = torch.cat([differs.new_ones(1), differs])
+    return differs.nonzero()[:, 0], differs.cumsum(0) - 1
 
 
 def _changes(planes: Tensor, is_video: bool) -> tuple[Tensor | None, Moved]:

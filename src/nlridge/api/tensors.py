@@ -123,7 +123,7 @@ def _denoise_sequences(
         # The recipe is chosen, so that the range does not matter.
         correlation = getattr(plan.noise, "correlation", None)
         module = NLRidge(plan.recipe, data_range=1e-200, correlation=correlation, kind="video")
-        module.tuning, module.is_video = options.tuning, sequence.equalise
+        module.tuning, module.is_video = options.tuning, sequence.is_video
         clean.append(module(floats, torch.tensor(sequence.frames.levels)))
     result: Tensor = sequences.layout.like_image(torch.stack(clean))
     return result
