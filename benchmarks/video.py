@@ -138,28 +138,35 @@ def _compare(what, truths, rows, options):
                 for workers in (2,) if name.startswith((_OPENCV, _BM4D)) else (2, 1):
                     times = []
                     for _ in range(options.repeat):
-                        start = time.perf_counter()
+                        start = time.perf_counter(), time.process_time()
                         clean = call(noisy, sigma, workers)
-                        times.append((time.perf_counter() - start) / len(truth))
-                    seconds.setdefault((name, workers), []).append(min(times))
+                        end = time.perf_counter(), time.process_time()
+                        times.append(np.subtract(end, start) / len(truth))
+                    seconds.setdefault((name, workers), []).append(np.min(times, axis=0))
                 quality.setdefault(name, []).append(psnr(clean, truth))
         print(
             f"\n{what}, sigma {sigma:g}, {len(truths)} in all: mean PSNR, and its gain over frame by frame; seconds a "
-            f"frame on two workers and on one (least of {options.repeat}); time on two workers relative to frame by frame, "
-            "and to the other package at its best\n"
+            f"frame on two workers and on one (least of {options.repeat}); time on two workers, and processor time, relative "
+            "to frame by frame, and to the other package at its best\n"
         )
-        print("| | dB | gain | 2 workers | 1 worker | 1 / 2 | to by frame | to other |")
+        print(
+            "| | dB | gain | 2 workers | 1 worker | 1 / 2 | to by frame, processor | to other, processor |"
+        )
         print("|---|---|---|---|---|---|---|---|")
         dB = {name: np.mean(values) for name, values in quality.items()}
-        mean = {key: np.mean(values) for key, values in seconds.items()}
+        mean = {key: np.mean(values, axis=0) for key, values in seconds.items()}
         others = [name for name in rows if name.startswith((_OPENCV, _BM4D))]
         other = max(others, key=dB.get, default=_ALONE)
         for name in rows:
-            two, one = mean[name, 2], mean.get((name, 1), np.nan)
-            numbers = two, one, one / two, two / mean[_ALONE, 2], two / mean[other, 2]
+            two, _ = mean[name, 2]
+            alone = "– | –"
+            if (name, 1) in mean:
+                one, _ = mean[name, 1]
+                alone = f"{one:.3f} | {one / two:.2f}"
+            ratios = (mean[name, 2] / mean[row, 2] for row in (_ALONE, other))
             print(
-                f"| {name} | {dB[name]:.2f} | {dB[name] - dB[_ALONE]:+.2f} |",
-                " | ".join(f"{number:.3f}" for number in numbers),
+                f"| {name} | {dB[name]:.2f} | {dB[name] - dB[_ALONE]:+.2f} | {two:.3f} | {alone} |",
+                " | ".join(f"{ratio:.3f}, {processor:.3f}" for ratio, processor in ratios),
                 "|",
                 flush=True,
             )
