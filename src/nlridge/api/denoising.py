@@ -249,10 +249,11 @@ def denoise(  # type: ignore[misc]
     layout: dict[str, Any] = {"mask": mask, **axes}
     sequence = checked_sequence(time_axis, depth_axis, spacing)
     if sequence is not None:
-        expect_none(f"with {sequence.name}", out=out, tile=tile, client=client)
-        if is_dask(image) or is_tensor(image):
-            kind = "tensor" if is_tensor(image) else "Dask array"
-            raise TypeError(f"image is a {kind}; expected an array with {sequence.name}")
+        expect_none(f"with {sequence.name}", client=client)
+        if is_tensor(image):
+            raise TypeError(f"image is a tensor; expected an array with {sequence.name}")
+    if sequence is not None and out is None and not is_dask(image):
+        expect_none("without out", tile=tile)
         threads, progress = checked_workers(workers), checked_progress(progress)
         sequences = sequences_of(image, options_for(sigma), sequence, workers=threads, **layout)
         return denoise_sequences(sequences, threads, progress)
@@ -278,6 +279,7 @@ def denoise(  # type: ignore[misc]
             client=client,
             workers=checked_workers(workers),
             progress=checked_progress(progress),
+            sequence=sequence,
             **layout,
         )
     expect_none("without out", tile=tile, client=client)

@@ -176,8 +176,12 @@ def run_pass(
     workers: int,
     threads: Executor | None,
     tick: Callable[[], None],
+    start_at: int = 0,
 ) -> tuple[Stream, Stream]:
-    """Describe the results of a pass over streams; see `engines.cpu.run_pass`."""
+    """Describe the results of a pass over streams; see `engines.cpu.run_pass`.
+
+    `start_at` is the number of the first frame of the streams, if they are a part of a longer sequence.
+    """
     noisy: Stream = inputs.noisy
     variance: Any = inputs.noise.variance
     varies = isinstance(variance, Stream) and variance.shape[1:] == noisy.shape[1:]
@@ -186,7 +190,7 @@ def run_pass(
     def start() -> Iterator[tuple[Frame, Frame]]:
         iterators = inputs.mapped(iter)
         size = noisy.shape[1:]
-        return _results(iterators, planes, size, step, groups, workers, threads, tick)
+        return _results(iterators, planes, size, step, groups, workers, threads, tick, start_at)
 
     both = Stream(start, noisy.shape)
     total = each(itemgetter(0), both)
@@ -202,6 +206,7 @@ def _results(
     workers: int,
     threads: Executor | None,
     tick: Callable[[], None],
+    start_at: int,
 ) -> Iterator[tuple[Frame, Frame]]:
     """Yield both results of the pass for each frame. The inputs are iterators over frames."""
     settings, search = step.settings, step.frames
@@ -223,7 +228,7 @@ def _results(
     rings = _rings(iterators, planes, layout)
     denoise = partial(_denoise_block, rings, denoisers, step, groups, size)
     noisy: deque[Frame] = deque()
-    work = _work(iterators, rings, size, step, noisy)
+    work = _work(iterators, rings, size, step, noisy, start_at)
     sums: deque[FrameSums] = deque()
     first = 0  # the number of the frame of the first sums
     for block in in_order(denoise, work, workers, threads):
@@ -243,8 +248,17 @@ def _results(
         yield _averaged(sums.popleft(), denoisers, settings.patch_size)
 
 
+def reach_of(step: Pass) -> int:
+    """How many frames before and after it a frame of the result of a pass depends on.
+
+    A patch that a reference finds begins up to the radius away from it, and the reference compares it with others up to
+    the radius away in the other direction. Patches extend over `depth` frames.
+    """
+    return 2 * step.frames.radius + step.frames.depth - 1
+
+
 def blocks_of(size: tuple[int, int], step: Pass, number: int) -> list[Block]:
-    """The blocks of reference patches of a frame."""
+    """The blocks of reference patches of the frame with this number in the whole sequence."""
     ys, xs = (
         references(length, step, shift * number)
         for length, shift in zip(size, _STAGGER, strict=True)
@@ -292,6 +306,7 @@ def _work(
     size: tuple[int, int],
     step: Pass,
     noisy: deque[Frame],
+    start_at: int,
 ) -> Iterator[Work]:
     """Read the frames, and yield the blocks of each as soon as all frames that it needs are there."""
     search = step.frames
@@ -312,7 +327,7 @@ def _work(
             max(number - search.radius, 0),
             min(number + search.radius, read - search.depth),
         )
-        blocks = blocks_of(size, step, number)
+        blocks = blocks_of(size, step, start_at + number)
         frame = waiting.popleft()
         for block in blocks:
             yield Work(number, block, range(first, last + 1), frame, block is blocks[-1])

@@ -46,6 +46,12 @@ class Frame:
     name: str = "image"
 
     @property
+    def place(self) -> dict[str, int]:
+        """`number` by the letters of its axes."""
+        stacked = (axis for axis in self.axes if axis not in "CYX")
+        return dict(zip(stacked, self.number, strict=True))
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         """(channels, height, width)"""
         sizes = dict(zip(self.axes, self.array.shape, strict=True))
@@ -171,14 +177,17 @@ def part_of(rows: range, arrays: Sequence[Pixels]) -> SourcePart:
 def sources_of(
     frames: Sequence[Frame], masks: Sequence[Sequence[Frame]] = (), levels: Sequence[Frame] = ()
 ) -> list[Source]:
-    """Return each frame with its masks and its map of levels, of which there is one for all frames or one for each."""
+    """Return each frame with its masks and its map of levels, which may lack some of the axes of the stack."""
 
-    def of(companions: Sequence[Frame], k: int) -> Frame:
-        return companions[k if len(companions) > 1 else 0]
+    def of(companions: Sequence[Frame], frame: Frame) -> Frame:
+        first = companions[0]
+        return replace(first, number=tuple(frame.place[axis] for axis in first.place))
 
     return [
-        Source(frame, tuple(of(mask, k) for mask in masks), of(levels, k) if levels else None)
-        for k, frame in enumerate(frames)
+        Source(
+            frame, tuple(of(mask, frame) for mask in masks), of(levels, frame) if levels else None
+        )
+        for frame in frames
     ]
 
 

@@ -1,6 +1,6 @@
 """Denoise frames that belong together, one after the other, by one plan for all of them."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from ..algorithm.framework import RunPass, denoised
 from ..algorithm.inputs import PlaneNoise
+from ..algorithm.passes import passes_of
+from ..algorithm.settings import Recipe
 from ..engines import frames as engine
 from ..engines.pool import threads_of
 from ..engines.stream import Frame, FrameScales, Stream, each
@@ -18,7 +20,7 @@ from ..planning.missing import fill, union
 from ..planning.photons import denoised_in_runs
 from ..planning.pixels import counts_of, renewed, restored, stabilised, with_estimate
 from ..planning.plan import Plan
-from .flicker import gains
+from .flicker import MEMORY, gains
 
 Pixels = npt.NDArray[Any]
 Array = npt.NDArray[np.float64]
@@ -52,15 +54,19 @@ def denoised_frames(
     equalise: bool = True,
     workers: int,
     tick: Callable[[], None] = lambda: None,
-) -> Iterator[list[npt.NDArray[np.floating[Any]]]]:
+    start_at: int = 0,
+) -> Generator[list[npt.NDArray[np.floating[Any]]]]:
     """Yield the pilot and the result of each frame, in the units of the image; one image if there is only one step.
 
     `level_planes` is the number of planes of the maps of levels, 0 if the noise has the same level in a whole frame.
-    `equalise` removes flicker before frames are compared, and puts it back.
+    `equalise` removes flicker before frames are compared, and puts it back. `start_at` is the number of the first frame,
+    if the frames are a part of a longer sequence; see `frames_needed`.
     """
     source = Stream(partial(map, _prepared, frames), plan.shape)
     with threads_of(workers) as threads:
-        run = partial(engine.run_pass, workers=workers, threads=threads, tick=tick)
+        run = partial(
+            engine.run_pass, workers=workers, threads=threads, tick=tick, start_at=start_at
+        )
         # The pilot and the result of each set of planes.
         steps_of_planes = [
             [iter(step) for step in _steps(source, plan, planes, run, level_planes, equalise)]
@@ -81,6 +87,24 @@ def ticks_of(plan: Plan, count: int) -> int:
         for size, step in plan.passes()
         for number in range(count - step.frames.depth + 1)
     )
+
+
+def frames_needed(plan: Plan, frames: range, count: int, equalise: bool) -> range:
+    """The frames, out of `count`, to pass to `denoised_frames` so that the results for `frames` are exact to the bit.
+
+    Each pass reaches farther by `engine.reach_of`. A coarse scale and the first step both begin with the noisy frames, so
+    that only the longer of the two ways counts. Gains depend on some more frames before.
+    """
+    recipes = [run.recipe for run in plan.runs] or [plan.recipe]
+    reach = sum(map(_reach_of, recipes))
+    before = reach + (MEMORY if equalise and not plan.runs else 0)
+    return range(max(frames.start - before, 0), min(frames.stop + reach, count))
+
+
+def _reach_of(recipe: Recipe) -> int:
+    first, *second = map(engine.reach_of, passes_of(recipe))
+    coarse = 0 if recipe.coarse is None else _reach_of(recipe.coarse.recipe)
+    return max(first, coarse) + sum(second)
 
 
 def _prepared(frame: SourceFrame) -> PreparedFrame:
