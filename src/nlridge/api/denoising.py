@@ -268,6 +268,8 @@ def denoise(  # type: ignore[misc]
 
         if is_dask(image):
             expect_none("for a Dask array", client=client, workers=workers, progress=progress)
+            if sequence is not None:
+                expect_none(f"for a Dask array with {sequence.name}", tile=tile)
         elif client is not None:
             expect_none("with client", workers=workers)
         return denoise_large(

@@ -82,6 +82,10 @@ def denoise_large(
     if options.noise is not None:
         levels_of(options.noise, layout)
     companions = [(name, array, _axes_of(name, array, layout)) for name, array in arrays]
+    if out is None and sequence is not None:
+        from .dask_sequences import denoise_dask_sequences
+
+        return denoise_dask_sequences(image, arrays, layout, options, sequence)
     if out is None:
         from .dask_graph import as_eager, denoise_dask
 
@@ -96,7 +100,8 @@ def denoise_large(
         if not is_dask(array):
             expect_plausible(array, name)
     dtype = float_type(np.dtype(image.dtype))
-    spec = NewArray(layout.shape, dtype, layout.axes, tile, OpenedArray(image))
+    axes = layout.axes if sequence is None or sequence.is_time else layout.axes.replace("T", "Z")
+    spec = NewArray(layout.shape, dtype, axes, tile, OpenedArray(image))
     sources = _sources(image, layout, companions, _eager_if_dask)
     if sequence is not None:
         run_sequences(

@@ -1,7 +1,7 @@
 """The frames of an array on disk, and the plan for each, made before any pixel is denoised."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -147,6 +147,11 @@ class Source:
     def in_stack(self) -> bool:
         """Whether the frame is one of several, so that it may have no valid pixels."""
         return len(self.image.number) > 0
+
+    def mapped(self, function: Callable[[Frame], Frame]) -> "Source":
+        """Return the source with function(frame) in place of each frame."""
+        levels = None if self.levels is None else function(self.levels)
+        return Source(function(self.image), tuple(map(function, self.masks)), levels)
 
     def read(self, rows: range, columns: range | None = None) -> "SourcePart":
         """Read some rows."""

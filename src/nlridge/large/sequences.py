@@ -5,6 +5,7 @@ starts some frames before the next one, so that the result is the same to the bi
 """
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
@@ -31,18 +32,51 @@ from .frames import Frame, Source, part_of
 from .resume import claim, discard, fingerprint, is_resumable, sync_all, work_folder_of
 from .run import Store, explain, publishing
 
-_SECONDS = (
-    2.0  # from one record of the frames that are done to the next, since each waits for the disk
-)
+_KEPT = 2**28  # bytes of the frames of a chunk that are kept at a time
+# Each record of the frames that are done waits for the disk, so that there are so many seconds between two of them.
+_SECONDS = 2.0
 
 
 def sequences_of(sources: Sequence[Source], axis: str) -> list[list[Source]]:
     """Return the frames along an axis, given by its letter, for each position along the other axes of the stack."""
     sequences: dict[tuple[int, ...], list[Source]] = {}
+    arrays: dict[int, ChunkFrames] = {}
+
+    def in_chunks(frame: Frame) -> Frame:
+        chunks = getattr(frame.array, "chunks", None)
+        if axis not in frame.place or not chunks:
+            return frame
+        place = frame.axes.index(axis)
+        most = max(_KEPT // (math.prod(frame.shape) * frame.dtype.itemsize), 1)
+        array = ChunkFrames(frame.array, place, min(chunks[place], most))
+        return replace(frame, array=arrays.setdefault(id(frame.array), array))
+
     for source in sources:
         others = tuple(k for letter, k in source.image.place.items() if letter != axis)
-        sequences.setdefault(others, []).append(source)
+        sequences.setdefault(others, []).append(source.mapped(in_chunks))
     return list(sequences.values())
+
+
+class ChunkFrames:
+    """An array whose chunks extend over several frames, which are decoded only once if they are read in order."""
+
+    def __init__(self, array: Any, axis: int, at_once: int) -> None:
+        self.array, self.axis, self.at_once = array, axis, at_once
+        self.shape: tuple[int, ...] = tuple(array.shape)
+        self.dtype = np.dtype(array.dtype)
+        self.kept: tuple[Any, npt.NDArray[Any]] | None = None
+
+    def __getitem__(self, index: tuple[slice, ...]) -> npt.NDArray[Any]:
+        """Read a frame, and keep those after it in the same chunk."""
+        number, length = index[self.axis].start, self.shape[self.axis]
+        first = number - number % self.at_once
+        wanted, inside = list(index), [slice(None)] * len(index)
+        wanted[self.axis] = slice(first, min(first + self.at_once, length))
+        inside[self.axis] = slice(number - first, number - first + 1)
+        if self.kept is None or self.kept[0] != wanted:
+            self.kept = None
+            self.kept = wanted, np.asarray(self.array[tuple(wanted)])
+        return self.kept[1][tuple(inside)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +90,13 @@ class DiskFrames:
     def read(self, number: int) -> SourceFrame:
         """Read a frame."""
         source = self.sources[number]
-        pixels, missing, levels = source.read(range(source.image.shape[1]))
-        return SourceFrame(pixels, missing, self.levels if levels is None else levels)
+        return as_frame([frame.read(range(frame.shape[1])) for frame in source.frames], self.levels)
+
+
+def as_frame(arrays: Sequence[npt.NDArray[Any]], levels: npt.NDArray[np.float64]) -> SourceFrame:
+    """Return the frame that `Source.frames` describe; `levels` are those of its noise if there is no map."""
+    pixels, missing, level_map = part_of(range(arrays[0].shape[1]), arrays)
+    return SourceFrame(pixels, missing, levels if level_map is None else level_map)
 
 
 def run_sequences(

@@ -13,7 +13,7 @@ from ..algorithm.settings import Recipe
 from ..planning.facts import facts_of
 from ..planning.options import Options
 from ..planning.plan import Plan, plan_for
-from .run import SourceFrame, denoised_frames, frames_needed, ticks_of
+from .run import SourceFrame, denoised_frames, reach_of, ticks_of
 
 SAMPLED = 8
 """The number of frames that the noise is estimated from."""
@@ -56,9 +56,15 @@ class SequencePlan:
         """Return how often `run` calls `tick` for all frames."""
         return ticks_of(self.plan, self.count)
 
+    @property
+    def reach(self) -> tuple[int, int]:
+        """How many frames before, and how many after it, a frame of the result depends on."""
+        return reach_of(self.plan, self.equalise)
+
     def needed(self, frames: range) -> range:
         """Return the frames that the result for some frames depends on."""
-        return frames_needed(self.plan, frames, self.count, self.equalise)
+        before, after = self.reach
+        return range(max(frames.start - before, 0), min(frames.stop + after, self.count))
 
     def run(
         self,

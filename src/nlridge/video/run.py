@@ -60,7 +60,7 @@ def denoised_frames(
 
     `level_planes` is the number of planes of the maps of levels, 0 if the noise has the same level in a whole frame.
     `equalise` removes flicker before frames are compared, and puts it back. `start_at` is the number of the first frame,
-    if the frames are a part of a longer sequence; see `frames_needed`.
+    if the frames are a part of a longer sequence; see `reach_of`.
     """
     source = Stream(partial(map, _prepared, frames), plan.shape)
     with threads_of(workers) as threads:
@@ -89,16 +89,16 @@ def ticks_of(plan: Plan, count: int) -> int:
     )
 
 
-def frames_needed(plan: Plan, frames: range, count: int, equalise: bool) -> range:
-    """The frames, out of `count`, to pass to `denoised_frames` so that the results for `frames` are exact to the bit.
+def reach_of(plan: Plan, equalise: bool) -> tuple[int, int]:
+    """How many frames before, and how many after it, a frame of the result depends on.
 
-    Each pass reaches farther by `engine.reach_of`. A coarse scale and the first step both begin with the noisy frames, so
-    that only the longer of the two ways counts. Gains depend on some more frames before.
+    With these frames, `denoised_frames` returns the same bits for it as with the whole sequence. Each pass reaches farther
+    by `engine.reach_of`. A coarse scale and the first step both begin with the noisy frames, so that the longer of the two
+    ways counts. Gains depend on some more frames before.
     """
     recipes = [run.recipe for run in plan.runs] or [plan.recipe]
     reach = sum(map(_reach_of, recipes))
-    before = reach + (MEMORY if equalise and not plan.runs else 0)
-    return range(max(frames.start - before, 0), min(frames.stop + reach, count))
+    return reach + (MEMORY if equalise and not plan.runs else 0), reach
 
 
 def _reach_of(recipe: Recipe) -> int:
