@@ -189,6 +189,16 @@ def test_images_without_noise_are_not_taken_to_be_noisy():
         assert found is None or not found.sure or max(found.base.sigmas) < 0.5
 
 
+def test_higher_frequencies_grow_with_low_ones_in_texture_and_not_in_noise():
+    y, x = np.mgrid[:256, :320]
+    contrast = np.exp(1.5 * np.sin(x / 50) * np.cos(y / 40))  # texture that is strong in some areas
+    none = np.zeros((1, 256, 320), bool)
+    texture = camera._measured(100 + 8 * (contrast * correlated((256, 320), 0.8))[None], none)
+    noise = camera._measured((scene() + 8 * correlated((256, 320), 0.8))[None], none)
+    assert abs(noise.growth) < 0.15
+    assert texture.growth > 0.4
+
+
 def test_flat_graphics_are_not_taken_to_be_noisy():
     y, x = np.mgrid[:300, :400]
     image = np.zeros((3, 300, 400))

@@ -244,6 +244,9 @@ def test_what_a_formula_must_return(formula, message, kind):
         image = torch.tensor(image, requires_grad=kind != "tensor")
     with pytest.raises((TypeError, ValueError), match=message):
         nlridge.denoise(image, 10, method=custom_recipe(formula))
+    noise = nlridge.CorrelatedNoise.lines(10, length=40)
+    with pytest.raises((TypeError, ValueError), match=message):
+        nlridge.denoise(image, noise=noise, method=custom_recipe(formula))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])

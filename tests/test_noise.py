@@ -390,3 +390,8 @@ def test_signalling_nans_are_missing_like_all_others():
     quiet = np.where(np.isnan(image), np.float32(np.nan), image)
     assert estimate_sigma(image) == estimate_sigma(quiet)
     np.testing.assert_array_equal(nlridge.denoise(image), nlridge.denoise(quiet))
+
+
+def test_a_level_for_no_channel_is_refused():
+    with pytest.raises(ValueError, match=r"sigma is \[\]; expected at least one number"):
+        nlridge.GaussianNoise([])

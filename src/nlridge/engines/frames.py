@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from itertools import count
+from itertools import count, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -143,6 +143,8 @@ class Work(NamedTuple):
     block: Block
     searched: range
     """The frames in which patches are searched for."""
+    shifts: Positions
+    """The rows and columns by which each of them has moved as a whole, one after the other."""
     inputs: StepInputs
     """The frame itself."""
     is_last: bool
@@ -176,11 +178,14 @@ def run_pass(
     workers: int,
     threads: Executor | None,
     tick: Callable[[], None],
+    motions: Stream | None = None,
+    height: int = 0,
     start_at: int = 0,
 ) -> tuple[Stream, Stream]:
     """Describe the results of a pass over streams; see `engines.cpu.run_pass`.
 
-    `start_at` is the number of the first frame of the streams, if they are a part of a longer sequence.
+    `motions` are the rows and columns by which each frame has moved as a whole since the one before, for frames of the
+    given `height`. `start_at` is the number of the first frame of the streams, if they are a part of a longer sequence.
     """
     noisy: Stream = inputs.noisy
     variance: Any = inputs.noise.variance
@@ -190,7 +195,12 @@ def run_pass(
     def start() -> Iterator[tuple[Frame, Frame]]:
         iterators = inputs.mapped(iter)
         size = noisy.shape[1:]
-        return _results(iterators, planes, size, step, groups, workers, threads, tick, start_at)
+        moves: Iterator[Any] = repeat(np.zeros(2))
+        if motions is not None:
+            moves = iter(each(partial(np.multiply, size[0] / height), motions))
+        return _results(
+            iterators, moves, planes, size, step, groups, workers, threads, tick, start_at
+        )
 
     both = Stream(start, noisy.shape)
     total = each(itemgetter(0), both)
@@ -199,6 +209,7 @@ def run_pass(
 
 def _results(
     iterators: StepInputs,
+    moves: Iterator[npt.NDArray[np.float64]],
     planes: Planes,
     size: tuple[int, int],
     step: Pass,
@@ -228,7 +239,7 @@ def _results(
     rings = _rings(iterators, planes, layout)
     denoise = partial(_denoise_block, rings, denoisers, step, groups, size)
     noisy: deque[Frame] = deque()
-    work = _work(iterators, rings, size, step, noisy, start_at)
+    work = _work(iterators, moves, rings, size, step, noisy, start_at)
     sums: deque[FrameSums] = deque()
     first = 0  # the number of the frame of the first sums
     for block in in_order(denoise, work, workers, threads):
@@ -302,6 +313,7 @@ def _rings(iterators: StepInputs, planes: Planes, layout: Layout) -> Rings:
 
 def _work(
     iterators: StepInputs,
+    moves: Iterator[npt.NDArray[np.float64]],
     rings: Rings,
     size: tuple[int, int],
     step: Pass,
@@ -312,6 +324,7 @@ def _work(
     search = step.frames
     waiting: deque[StepInputs] = deque()
     read, at_end = 0, False
+    latest: deque[npt.NDArray[np.float64]] = deque(maxlen=2 * (search.radius + search.depth))
     for number in count():
         while not at_end and read < number + search.radius + search.depth:
             frame = iterators.mapped(lambda frames: next(frames, None))
@@ -320,6 +333,7 @@ def _work(
                 rings.write(read, frame)
                 noisy.append(frame.noisy)
                 waiting.append(frame)
+                latest.append(next(moves))
                 read += 1
         if number + search.depth > read:
             return
@@ -328,9 +342,20 @@ def _work(
             min(number + search.radius, read - search.depth),
         )
         blocks = blocks_of(size, step, start_at + number)
-        frame = waiting.popleft()
+        frame, searched = waiting.popleft(), range(first, last + 1)
+        shifts = _shifts(np.array([latest[k - read] for k in searched]), number - first)
         for block in blocks:
-            yield Work(number, block, range(first, last + 1), frame, block is blocks[-1])
+            yield Work(number, block, searched, shifts, frame, block is blocks[-1])
+
+
+def _shifts(moves: npt.NDArray[np.float64], own: int) -> Positions:
+    """The rows and columns by which frames have moved against one of them, from those since the frame before each.
+
+    They are added up from that frame on, so that rounding errors do not depend on where the stream begins.
+    """
+    before = -np.cumsum(moves[own:0:-1], axis=0)[::-1]
+    after = np.cumsum(moves[own + 1 :], axis=0)
+    return np.round(np.concatenate([before, np.zeros((1, 2)), after])).astype(np.intp).reshape(-1)
 
 
 def _denoise_block(
@@ -435,6 +460,7 @@ def _matches(
         layout.margin,
         *size,
         frames,
+        work.shifts,
         work.number - work.searched.start,
         *work.block,
         settings.stride,

@@ -339,21 +339,10 @@ def _denoise_groups_by_formula(
             V = np.broadcast_to(V * left**2, Y.shape)  # the shape that `GroupNoise` promises
         noise = GroupNoise(V)
         if whitening is None:
-            estimates = evaluate(formula, Y, X, noise)
+            estimate, weights = evaluate(formula, Y, X, noise)
         else:
             positions = here // row_length, here % row_length
-            estimates = evaluate_whitened(formula, Y, X, noise, whitening, *positions)
-        estimate, weights = map(np.asarray, estimates)
-        if any(array.dtype.kind not in "uif" for array in (estimate, weights)):
-            raise TypeError(
-                f"the formula returned arrays of {estimate.dtype} and {weights.dtype}; expected numbers"
-            )
-        expected = (len(here), n, m), (len(here), m)
-        if (estimate.shape, weights.shape) != expected:
-            raise ValueError(
-                f"the formula returned arrays of shapes {estimate.shape} and {weights.shape}; "
-                f"expected {expected[0]} and {expected[1]}"
-            )
+            estimate, weights = evaluate_whitened(formula, Y, X, noise, whitening, *positions)
         # Kernels must not see NaN: patches with such weights or estimates do not change the image.
         with np.errstate(over="ignore", invalid="ignore"):
             weights = np.array(weights, np.float32)

@@ -267,17 +267,6 @@ def _sums(
         estimate, weights = evaluate_whitened(
             formula, Y, X, noise, whitening, groups // width, groups % width
         )
-    if not (isinstance(estimate, Tensor) and isinstance(weights, Tensor)):
-        raise TypeError(
-            f"the formula returned {type(estimate).__name__} and {type(weights).__name__}; "
-            "expected tensors for tensors"
-        )
-    expected = tuple(Y.shape), (Y.shape[0], Y.shape[-1])
-    if (tuple(estimate.shape), tuple(weights.shape)) != expected:
-        raise ValueError(
-            f"the formula returned tensors of shapes {tuple(estimate.shape)} and {tuple(weights.shape)}; "
-            f"expected {expected[0]} and {expected[1]}"
-        )
     # Changes are averaged rather than pixels: sums of bright pixels would lose digits.
     change = estimate - Y
     kinds = [change, (1 - keep / left) * change] if keep > 0 else [change]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Array, broadcast_like, is_tensor
@@ -146,7 +147,7 @@ class Family:
 
 
 def evaluate(formula: Callable[..., Estimate], Y: Array, X: Array, noise: GroupNoise) -> Estimate:
-    """Call a formula, and check that it returns a pair."""
+    """Call a formula, and check that it returns the denoised groups and the weights of their patches."""
     result = _evaluate_on_tensors(formula, Y, X, noise) if is_tensor(Y) else formula(Y, X, noise)
     if not (isinstance(result, tuple | list) and len(result) == 2):
         if isinstance(result, tuple | list):
@@ -155,7 +156,26 @@ def evaluate(formula: Callable[..., Estimate], Y: Array, X: Array, noise: GroupN
             what = type(result).__name__
             what = {"ndarray": "an array", "Tensor": "a tensor", "NoneType": "None"}.get(what, what)
         raise TypeError(f"the formula returned {what}; expected (denoised, weights)")
-    return result[0], result[1]
+    estimate, weights = result
+    if is_tensor(Y):
+        if not (is_tensor(estimate) and is_tensor(weights)):
+            raise TypeError(
+                f"the formula returned {type(estimate).__name__} and {type(weights).__name__}; "
+                "expected tensors for tensors"
+            )
+    else:
+        estimate, weights = np.asarray(estimate), np.asarray(weights)
+        if any(array.dtype.kind not in "uif" for array in (estimate, weights)):
+            raise TypeError(
+                f"the formula returned arrays of {estimate.dtype} and {weights.dtype}; expected numbers"
+            )
+    expected = tuple(Y.shape), (*Y.shape[:-2], Y.shape[-1])
+    if (tuple(estimate.shape), tuple(weights.shape)) != expected:
+        raise ValueError(
+            f"the formula returned {'tensors' if is_tensor(Y) else 'arrays'} of shapes "
+            f"{tuple(estimate.shape)} and {tuple(weights.shape)}; expected {expected[0]} and {expected[1]}"
+        )
+    return estimate, weights
 
 
 def _evaluate_on_tensors(formula: Callable[..., Estimate], *arguments: Any) -> Estimate:

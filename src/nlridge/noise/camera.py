@@ -9,7 +9,8 @@ Where no area is calm, texture is taken for noise. And cameras and JPEG remove m
 others, by rounding small coefficients to 0: then the noise that is left is sparse. So the level is chosen at last, by a
 few trial runs on a small part of the image. If too little noise is removed, both the result and what was removed contain
 noise, and if too much is removed, both contain texture. At the right level, they are least alike. How clearly they
-are so tells noise from the texture of an image without noise.
+are so tells noise from the texture of an image without noise. So does what blocks have in common: noise is the same in
+all of them, whereas blocks with more texture at low frequencies have more of it at higher ones, too.
 
 .. [1] M. Colom and A. Buades, "Analysis and extension of the Ponomarenko et al. method, estimating a noise curve from
    a single image", Image Processing On Line 3, 2013.
@@ -50,10 +51,11 @@ _MISSED = 1.6  # typical ratio between the levels of sparse noise in most areas 
 _RISE = 1.05  # the likeness has passed a minimum if it is this much larger again
 _CHANCE = 0.01  # likeness of unrelated images
 # The energies of blocks of noise begin abruptly: the calmest twentieth of them spans a ratio of about 1.8. Those of
-# texture span more, and those of a regular pattern less.
-_REGULAR, _GRADUAL = 1.4, 2.7
-# It is noise if the likeness falls by the first factor, or by the second if energies begin gradually.
-_CLEAR, _CLEAR_GRADUAL = 1.45, 1.8
+# texture span more, and those of a regular pattern less than this.
+_REGULAR = 1.4
+_LESS_CALM = (0.2, 0.3)  # blocks between these quantiles of energy are compared with the calm ones
+# How much the likeness must fall, for each unit of the span and of the growth.
+_NEED_SPAN, _NEED_GROWTH = 0.05, 0.9
 
 
 class CorrelatedEstimate(NamedTuple):
@@ -80,7 +82,7 @@ def correlated_noise_of(
     if measured is None:
         return None
     factor, fall = _best_factor(pixels, excluded, measured, denoise)
-    needed = _CLEAR if measured.span <= _GRADUAL else _CLEAR_GRADUAL
+    needed = 1 + _NEED_SPAN * measured.span + _NEED_GROWTH * max(measured.growth, 0)
     sure = measured.span >= _REGULAR and fall >= needed
     return CorrelatedEstimate(_scaled(measured.base, factor), measured.correlation, sure)
 
@@ -104,6 +106,7 @@ _COSINES = _cosines()
 _FREQUENCY = np.hypot(*np.mgrid[:_BLOCK, :_BLOCK])
 _IMAGE = _FREQUENCY < _LOW - 0.5
 _NEXT = ~_IMAGE & (_FREQUENCY < _LOW + 1)
+_HIGHER = ~_IMAGE & (_FREQUENCY < 2 * _LOW)
 _MIDDLE = (_FREQUENCY >= 6) & (_FREQUENCY < 10)
 _HIGHEST = _FREQUENCY >= _BLOCK
 
@@ -116,6 +119,8 @@ class _Measured(NamedTuple):
     sparse: bool
     span: float
     """The ratio of the largest to nearly the smallest of their energies."""
+    growth: float
+    """The power of the energy at low frequencies that the energy at higher ones grows with: about 0 for noise."""
 
 
 def _measured(pixels: Array, excluded: Mask) -> _Measured | None:
@@ -132,6 +137,7 @@ def _measured(pixels: Array, excluded: Mask) -> _Measured | None:
     energy = _energy(low / sigma, _IMAGE)
     calm = _calmest(energy)
     span = float(energy[calm[-1]] / max(energy[calm[len(calm) // 10]], 1e-300))
+    growth = _growth(blocks, sigma, energy)
     coefficients = _coefficients(blocks[:, calm]) / sigma[:, calm]
     energy = _energy(coefficients, ~_IMAGE)
     coefficients = coefficients[:, energy <= _OUTLIER * np.median(energy)]
@@ -151,6 +157,7 @@ def _measured(pixels: Array, excluded: Mask) -> _Measured | None:
         covariance / scale,
         _is_sparse(coefficients.sum(axis=0)[:, _MIDDLE] ** 2),
         span,
+        growth,
     )
 
 
@@ -194,6 +201,17 @@ def _calmest(energy: Array) -> npt.NDArray[np.intp]:
     """The blocks with the least energy."""
     count = max(int(_CALM * len(energy)), min(_FEWEST, len(energy)))
     return np.argsort(energy, kind="stable")[:count]
+
+
+def _growth(blocks: Array, sigma: Array, energy: Array) -> float:
+    """The power of the energy at low frequencies that the energy at higher ones grows with, from calm blocks on."""
+    start, stop = (int(quantile * len(energy)) for quantile in _LESS_CALM)
+    medians = []
+    for chosen in (_calmest(energy), np.argsort(energy, kind="stable")[start : stop + 1]):
+        higher = _energy(_coefficients(blocks[:, chosen], 2 * _LOW) / sigma[:, chosen], _HIGHER)
+        medians.append([np.median(energy[chosen]), np.median(higher)])
+    low, high = np.diff(np.log(np.maximum(medians, 1e-300)), axis=0)[0]
+    return float(high / low) if low > 0 else 0.0
 
 
 def _level_curve(blocks: Array, values: Array, energy: Array) -> CurveNoise | None:

@@ -58,6 +58,8 @@ class GaussianNoise:
             if not np.all((levels >= 0) & (levels < 1e300)):
                 expected = "a non-negative number" if levels.ndim == 0 else "non-negative numbers"
                 raise ValueError(f"sigma is {shown(sigma)}; expected {expected} below 1e300")
+            if levels.size == 0:
+                raise ValueError(f"sigma is {shown(sigma)}; expected at least one number")
             if levels.ndim == 1:
                 level = tuple(levels.tolist())
         else:

@@ -2,7 +2,8 @@
 
 In its own frame, the patch is compared with all patches of a window. In the next frame, it is compared with those of a
 smaller window around the same place, and from then on around the place to which the best match has moved, if it goes
-on moving as it did from the last frame to this one. So a small window is enough for fast motion.
+on moving as it did from the last frame to this one. So a small window is enough for fast motion. If frames move as a
+whole, the windows move along.
 
 The frames are one after the other in memory, each with a margin of `margin` pixels around it.
 """
@@ -19,13 +20,14 @@ _FARTHEST = np.float32(3e38)
 
 @kernel
 def match_across(
-    similar, row_length, plane, planes, margin, height, width, frames, own,
+    similar, row_length, plane, planes, margin, height, width, frames, shifts, own,
     ys, xs, stride, patch, window, near, far, variance, sizes, group_size, places, frame_of
 ):  # fmt: skip
     """Write to places[k group_size:] the offsets of the sizes[k] patches that are nearest to the k-th reference.
 
     frames[i] is the offset of the i-th frame, and frames[own] that of the references; frame_of receives the index i of
-    the frame of each patch. The windows in the next frames have `near` rows and columns, those farther away `far`.
+    the frame of each patch. shifts[2 i] and shifts[2 i + 1] are the rows and columns by which the i-th frame has moved as a
+    whole, against that of the references. The windows in the next frames have `near` rows and columns, those farther away `far`.
     A patch consists of `planes` planes, which are `plane` elements apart. Returns the first and the last row, in the
     coordinates of the frames, in which patches were searched for.
     """
@@ -64,13 +66,15 @@ def match_across(
                     frame_of_row[o] = own
                 used = own_size
                 for direction in (-1, 1):
-                    y, x, move_y, move_x = ys[i], xs[first + c], np.intp(0), np.intp(0)
+                    # The place in the coordinates of the references, and how it moves from frame to frame.
+                    still_y, still_x, move_y, move_x = ys[i], xs[first + c], np.intp(0), np.intp(0)
                     frame = own + direction
                     while 0 <= frame < len(frames):
                         side = near if abs(frame - own) == 1 else far
                         reach, lanes_there = side // 2, padded(side)
-                        y = min(max(y + move_y, 0), height - patch)
-                        x = min(max(x + move_x, 0), width - patch)
+                        shift_y, shift_x = shifts[2 * frame], shifts[2 * frame + 1]
+                        y = min(max(still_y + move_y + shift_y, 0), height - patch)
+                        x = min(max(still_x + move_x + shift_x, 0), width - patch)
                         lowest, highest = min(lowest, y - reach), max(highest, y + reach)
                         best, best_y, best_x = _FARTHEST, np.intp(0), np.intp(0)
                         for dy in range(-reach, reach + 1):
@@ -94,7 +98,7 @@ def match_across(
                                     best, best_y, best_x = values[used + o], dy, o - reach
                             used += lanes_there
                         move_y, move_x = move_y + best_y, move_x + best_x
-                        y, x = y + best_y, x + best_x
+                        still_y, still_x = y + best_y - shift_y, x + best_x - shift_x
                         frame += direction
                 m = sizes[k]
                 guess = nearest(

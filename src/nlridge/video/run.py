@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..algorithm.framework import RunPass, denoised
+from ..algorithm.framework import denoised
 from ..algorithm.inputs import PlaneNoise
 from ..algorithm.passes import passes_of
 from ..algorithm.settings import Recipe
@@ -21,6 +21,7 @@ from ..planning.photons import denoised_in_runs
 from ..planning.pixels import counts_of, renewed, restored, stabilised, with_estimate
 from ..planning.plan import Plan
 from .flicker import MEMORY, gains
+from .motion import motions
 
 Pixels = npt.NDArray[Any]
 Array = npt.NDArray[np.float64]
@@ -117,7 +118,7 @@ def _steps(
     source: Stream,
     plan: Plan,
     planes: Planes,
-    run: RunPass,
+    run: Callable[..., Any],
     level_planes: int,
     equalise: bool,
 ) -> list[Stream]:
@@ -154,6 +155,8 @@ def _steps(
         gain = gains(image)
         image = each(np.divide, image, gain)
         variance = each(lambda variance, gain: variance / gain**2, variance, gain)
+    if equalise:
+        run = partial(run, motions=motions(image), height=size[0])
     steps = denoised(
         image,
         PlaneNoise(variance, correlation),

@@ -1,0 +1,87 @@
+"""The motion of a whole frame against the one before, such as that of a panning camera.
+
+Similar patches are followed from frame to frame in small windows. A motion of more than a few pixels, which all of a
+frame has in common, is measured first, and the windows move along.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from ..engines.stream import Frame, Stream
+from ..planning.ranges import block_means
+
+_BLOCK = 4  # side of the blocks that frames are reduced to: less noise, and less work
+_SMALLEST = 16  # blocks along an axis, at least
+_AROUND = 2  # blocks around the peak of the correlation in which the motion is refined
+_SHORT = 2.0  # pixels; windows follow a shorter motion by themselves
+_BETTER = 0.7  # the largest ratio of the differences with and without the motion
+_OVERLAP = 0.25  # the least share of a frame that two frames have in common
+
+Array = npt.NDArray[np.float64]
+
+
+def motions(frames: Stream) -> Stream:
+    """The motion of each frame of (planes, height, width), in rows and columns, by its first plane."""
+
+    def start() -> Iterator[Array]:
+        return _motions(iter(frames))
+
+    return Stream(start, (1, 1, 2))
+
+
+def _motions(frames: Iterator[Frame]) -> Iterator[Array]:
+    before = None
+    for frame in frames:
+        means = block_means(frame[0], (_BLOCK, _BLOCK))
+        yield np.zeros(2) if before is None else _BLOCK * motion_between(before, means)
+        before = means
+
+
+def motion_between(before: Array, after: Array) -> Array:
+    """The rows and columns by which a scene has moved; 0 if it has hardly moved, or not as a whole."""
+    still = np.zeros(2)
+    if min(before.shape) < _SMALLEST:
+        return still
+    # Phase correlation, with a window that hides the borders, which do not match.
+    taper = np.outer(*(np.hanning(length + 2)[1:-1] for length in before.shape))
+    a, b = (np.fft.rfft2((image - image.mean()) * taper) for image in (before, after))
+    product = b * np.conj(a)
+    correlation = np.fft.irfft2(product / np.sqrt(np.abs(product) + 1e-12), before.shape)
+    peak = np.unravel_index(np.argmax(correlation), before.shape)
+    guess = [k if k <= n // 2 else k - n for k, n in zip(map(int, peak), before.shape, strict=True)]
+    rows, columns = (range(k - _AROUND - 1, k + _AROUND + 2) for k in guess)
+    differences = np.array([[_difference(before, after, y, x) for x in columns] for y in rows])
+    inner = differences[1:-1, 1:-1]
+    y, x = (int(k) + 1 for k in np.unravel_index(np.argmin(inner), inner.shape))
+    if not differences[y, x] < _BETTER * _difference(before, after, 0, 0):
+        return still
+    moved = np.array(
+        [
+            rows[y] + _lowest(differences[y - 1 : y + 2, x]),
+            columns[x] + _lowest(differences[y, x - 1 : x + 2]),
+        ]
+    )
+    return moved if np.abs(moved).max() * _BLOCK >= _SHORT else still
+
+
+def _lowest(values: Array) -> float:
+    """The place of the lowest point of a parabola through three values, counted from the middle one."""
+    left, middle, right = values
+    curvature = left - 2 * middle + right
+    if not (np.isfinite(curvature) and curvature > 0):
+        return 0.0
+    return float(np.clip(0.5 * (left - right) / curvature, -0.5, 0.5))
+
+
+def _difference(before: Array, after: Array, rows: int, columns: int) -> float:
+    """The mean squared difference of two frames, the first of which is moved by so many blocks."""
+    height, width = before.shape
+    if (height - abs(rows)) * (width - abs(columns)) < _OVERLAP * height * width:
+        return np.inf
+    moved = before[
+        max(-rows, 0) : height - max(rows, 0), max(-columns, 0) : width - max(columns, 0)
+    ]
+    same = after[max(rows, 0) : height - max(-rows, 0), max(columns, 0) : width - max(-columns, 0)]
+    return float(np.mean(np.square(moved - same)))
