@@ -370,8 +370,8 @@ def _denoise_block(
     inputs, searched = work.inputs, work.searched
     layout, patch, depth = rings.noisy.layout, step.settings.patch_size, step.frames.depth
     variance = np.asarray(inputs.noise.variance, np.float32).reshape(-1)[:1]
-    sizes = _group_sizes(work.block, size, step, len(searched) - 1)
     most = max(denoiser.planes.group_size for denoiser in denoisers)
+    sizes = np.minimum(_group_sizes(work.block, size, step, len(searched) - 1), most)
     frames = np.array([number % layout.slots * layout.frame for number in searched], np.intp)
     key = work.number, int(work.block.ys[0])
     matches = None if groups is None else groups.pop(key, None)
