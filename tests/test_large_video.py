@@ -383,3 +383,90 @@ def test_infinite_pixels_are_refused(tmp_path):
     with pytest.raises(ValueError, match="image has 1 infinite pixels"):
         nlridge.denoise(video, 20, time_axis=0, out=tmp_path / "a.npy")
     assert not list(tmp_path.iterdir())
+
+
+# Dask arrays.
+
+
+def compare_with_dask(video, chunks, **options):
+    da = pytest.importorskip("dask.array")
+    array = da.from_array(video, chunks=chunks)
+    lazy = nlridge.denoise(array, **options)
+    assert lazy.chunks == array.chunks
+    whole = nlridge.denoise(video, **options)
+    assert lazy.dtype == whole.dtype
+    assert np.array_equal(lazy.compute(scheduler="threads"), whole, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_videos_of_dask(name):
+    video, options = CASES[name]
+    compare_with_dask(video, (3, 20, *video.shape[2:]), time_axis=0, **options)
+
+
+@pytest.mark.parametrize("chunks", [1, 7, 30, (31, 1, 70)])
+def test_long_videos_of_dask(chunks):
+    """Of several tasks."""
+    compare_with_dask(
+        panning_and_flickering(102), (chunks, 64, 68), time_axis=0, method="fast", **GIVEN
+    )
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_axes_of_dask(name):
+    video, options = LAYOUTS[name]
+    compare_with_dask(video, 5, **{"method": "fast", **GIVEN, **options})
+
+
+@pytest.mark.parametrize("lacking", [(), (0,), (1,)])
+def test_masks_and_maps_of_dask(lacking):
+    da = pytest.importorskip("dask.array")
+    videos = moving(40, 30, 34, (2,))
+    shape = [n for axis, n in enumerate(videos.shape) if axis not in lacking]
+    mask = np.random.default_rng(1).random(shape) < 0.1
+    options = {"method": "fast", "data_range": 255, "time_axis": 0, "stack_axis": 1}
+    whole = nlridge.denoise(videos, level_map(shape), mask=mask, **options)
+    lazy = nlridge.denoise(
+        da.from_array(videos, chunks=(6, 1, 30, 34)),
+        da.from_array(level_map(shape), chunks=11),
+        mask=mask,
+        **options,
+    )
+    assert np.array_equal(lazy.compute(scheduler="threads"), whole)
+
+
+def test_masked_videos_of_dask():
+    da = pytest.importorskip("dask.array")
+    video = np.ma.masked_greater(moving(8), 200)
+    lazy = nlridge.denoise(da.from_array(video, chunks=3), time_axis=0, method="fast", **GIVEN)
+    assert np.array_equal(
+        lazy.compute(), nlridge.denoise(video, time_axis=0, method="fast", **GIVEN)
+    )
+
+
+def test_videos_of_dask_are_computed_later():
+    da = pytest.importorskip("dask.array")
+
+    def fail(block):
+        raise AssertionError("computed")
+
+    video = da.zeros((40, 30, 34), chunks=(10, 30, 34)).map_blocks(fail, dtype=np.float32)
+    lazy = nlridge.denoise(video, time_axis=0, **GIVEN)
+    assert lazy.shape == video.shape
+    assert lazy.dtype == np.float32
+    with pytest.raises(AssertionError, match="computed"):
+        lazy.compute(scheduler="sync")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tile": 64}, "tile is 64; expected None for a Dask array with time_axis"),
+        ({"workers": 2}, "workers is 2; expected None for a Dask array"),
+        ({"out": "a.zarr"}, "image is a Dask array and out is given; expected a Zarr array"),
+    ],
+)
+def test_options_that_are_refused_for_dask(options, message):
+    da = pytest.importorskip("dask.array")
+    with pytest.raises(ValueError, match=message):
+        nlridge.denoise(da.zeros((4, 30, 34)), 20, time_axis=0, **options)
