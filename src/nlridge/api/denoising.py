@@ -147,15 +147,17 @@ def denoise(  # type: ignore[misc]
     out : str or path, optional
         Path of a new array for the result, ending in .zarr, .npy, .tif or .tiff. Use it with a Zarr array
         or a memory map that is larger than memory: the image is then processed in bands of rows, with
-        intermediate results in a folder beside `out`. If a run is interrupted, the same call resumes it.
-        An existing `out` is never overwritten.
+        intermediate results in a folder beside `out`; with `time_axis` or `depth_axis`, it is processed
+        frame by frame. If a run is interrupted, the same call resumes it. An existing `out` is never
+        overwritten.
     tile : int, optional
         Height of the bands of rows that are processed at a time, and side of the chunks of a Zarr array
-        created at `out`. By default 2048; at least 64. Only for Dask arrays and with `out`.
+        created at `out`. By default 2048; at least 64. Only for Dask arrays and with `out`. With
+        `time_axis` or `depth_axis` it is the side of the chunks alone, and cannot be given for Dask arrays.
     client : distributed.Client or str, optional
         Dask cluster that does the work, or the address of its scheduler. Only with an `out` that ends in
         .zarr; `image`, `mask` and a map of `sigma` must be Zarr arrays, and all of them, and `out`, must be
-        accessible to the workers.
+        accessible to the workers. Not with `time_axis` or `depth_axis`.
 
     Returns
     -------
@@ -212,7 +214,8 @@ def denoise(  # type: ignore[misc]
     as wide as the image. An image only a few pixels wide changes little.
 
     **Large images.** With `out`, and for Dask arrays, the result is the same to the bit as in memory if
-    the noise is given; otherwise the noise is estimated from a sample of the image. `mask` and a map of
+    the noise is given; otherwise the noise is estimated from a sample of the image. With `time_axis` or
+    `depth_axis`, it is the same in any case, and a few dozen frames are in memory. `mask` and a map of
     `sigma` may be arrays on disk or Dask arrays as well, and are never in memory as a whole. Dask arrays
     do not take `out`, `client`, `workers` or `progress`: the scheduler of your choice computes the result.
 
