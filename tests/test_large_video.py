@@ -1,5 +1,6 @@
 """Videos and volumes larger than memory: the same result to the bit, however the work is divided or stopped."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -15,6 +16,10 @@ import nlridge
 from nlridge.algorithm.tuning import Tuning
 from nlridge.api.sequences import ArrayFrames
 from nlridge.engines.stream import Stream
+from nlridge.large.disk import NewArray, open_read_only
+from nlridge.large.frames import Frame, frames_of, sources_of
+from nlridge.large.sequences import run_sequences, sequences_of
+from nlridge.planning.layout import Layout
 from nlridge.planning.options import checked_options
 from nlridge.video.flicker import gains
 from nlridge.video.motion import motions
@@ -470,3 +475,53 @@ def test_options_that_are_refused_for_dask(options, message):
     da = pytest.importorskip("dask.array")
     with pytest.raises(ValueError, match=message):
         nlridge.denoise(da.zeros((4, 30, 34)), 20, time_axis=0, **options)
+
+
+def test_a_full_disk_while_a_video_is_written(tmp_path, monkeypatch):
+    video, options = moving(30, 24, 26), {"time_axis": 0, "method": "fast", **GIVEN}
+    write = Frame.write
+
+    def full(frame, rows, pixels, workers):
+        if frame.number == (20,):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(frame, rows, pixels, workers)
+
+    monkeypatch.setattr(Frame, "write", full)
+    with pytest.raises(OSError, match=r"free some space and run it again to resume.*out\.npy"):
+        nlridge.denoise(video, out=tmp_path / "out.npy", **options)
+    monkeypatch.undo()
+    seen = []
+    written = nlridge.denoise(
+        video, out=tmp_path / "out.npy", progress=lambda *done: seen.append(done[0]), **options
+    )
+    assert seen[0] == 20
+    assert np.array_equal(written, nlridge.denoise(video, **options))
+
+
+def test_a_stack_with_several_axes(tmp_path):
+    """As in a microscope's file: volumes over time, in a type that results are rounded to."""
+    stack = np.clip(moving(6, 24, 26, (2, 3)), 0, 255).astype(np.uint8)  # time, channel, depth
+    axes, out = "TCZYX", tmp_path / "out.tif"
+    run_sequences(
+        sequences_of(sources_of(frames_of(stack, axes)), "Z"),
+        Layout(stack.shape, None, 1),
+        checked_options(20, None, "fast", None, Tuning(1.0)),
+        SequenceAxis("depth_axis", None, (1, 1, 1)),
+        out,
+        NewArray(stack.shape, stack.dtype, axes, 64),
+        workers=1,
+        progress=False,
+        store=nlridge.to_dtype,
+    )
+    options = {"stack_axis": 0, "channel_axis": 1, "depth_axis": 2, "spacing": (1, 1, 1)}
+    whole = nlridge.denoise(stack, 20, method="fast", **options)
+    assert np.array_equal(open_read_only(out), nlridge.to_dtype(whole, np.uint8))
+
+
+def test_isotropic_volumes_are_recognised():
+    z, y, x = np.mgrid[:40, :40, :40]
+    noise = np.random.default_rng(0).normal(0, 20, z.shape)
+    smooth = 100 + 50 * np.sin(z / 4) * np.sin(y / 4) * np.cos(x / 4) + noise
+    without_spacing = SequenceAxis("depth_axis", 0)
+    assert planned(smooth, "fast", without_spacing)[0].plan.recipe.frames.depth == 3
+    assert planned(smooth[::4], "fast", without_spacing)[0].plan.recipe.frames.depth == 1
