@@ -230,6 +230,16 @@ def test_some_frames_are_as_in_the_whole_video(method, sequence, reach):
     assert not np.array_equal([images[-1] for images in alone], whole[40:])
 
 
+def test_some_frames_of_a_video_with_repeated_frames():
+    """Wherever the frames that are read begin, before, within or after a repetition."""
+    video = np.repeat(moving(25, 24, 26), np.tile([1, 3, 1, 2, 1], 5), axis=0)
+    plan, read = planned(video, "fast", TIME)
+    whole = np.array([images[-1] for images in plan.run(read, 1)])
+    for first in range(17, 36):
+        part = [images[-1] for images in plan.run(read, 1, frames=range(first, first + 2))]
+        assert np.array_equal(part, whole[first : first + 2])
+
+
 # A run that is stopped.
 
 
