@@ -1,6 +1,7 @@
 """Frames that belong together: matching against a plain oracle, and streams (docs/theory.md is the map)."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,10 +10,17 @@ import nlridge
 from nlridge.kernels.simd import LANES
 from nlridge.patches.matching import FAR
 from nlridge.patches.tracking import match_across
+from nlridge.planning.ranges import block_means
+from nlridge.video.motion import motion_between
 
 
-def tracked(frames, own, y, x, patch, m, window, near, far):
-    """The frame and the corner of each patch that the kernel finds, the nearest first."""
+def tracked(frames, own, y, x, patch, m, window, near, far, shifts=None):
+    """The frame and the corner of each patch that the kernel finds, the nearest first.
+
+    `shifts` are the rows and columns by which each frame has moved as a whole.
+    """
+    if shifts is None:
+        shifts = np.zeros((len(frames), 2), np.intp)
     margin = max(window, near, far) // 2
     count, height, width = frames.shape
     sides = (0, 0), (margin, margin), (margin, margin + 2 * LANES)
@@ -22,14 +30,14 @@ def tracked(frames, own, y, x, patch, m, window, near, far):
     flat = np.append(padded.ravel(), np.full(4 * LANES, FAR, np.float32))
     places, frame_of = np.zeros((2, m), np.intp)
     match_across(
-        flat, row, 0, 1, margin, height, width, np.arange(count) * size, own, np.array([y]), np.array([x]), patch,
+        flat, row, 0, 1, margin, height, width, np.arange(count) * size, shifts.ravel(), own, np.array([y]), np.array([x]), patch,
         patch, window, near, far, np.float32(1), np.array([m]), m, places, frame_of,
     )  # fmt: skip
     corners = [divmod(int(place), row) for place in places - frame_of * size]
     return [(int(k), i - margin, j - margin) for k, (i, j) in zip(frame_of, corners, strict=True)]
 
 
-def oracle(frames, own, y, x, patch, m, window, near, far):
+def oracle(frames, own, y, x, patch, m, window, near, far, shifts):
     """The same, slow and plain."""
     reference = frames[own, y : y + patch, x : x + patch]
     bottom, right = (length - patch for length in frames.shape[1:])
@@ -48,13 +56,13 @@ def oracle(frames, own, y, x, patch, m, window, near, far):
         for distance, k, i, j in candidates(own, y, x, window)
     ]
     for direction in (-1, 1):
-        here, move = np.array([y, x]), np.zeros(2, int)
+        still, move = np.array([y, x]), np.zeros(2, int)  # without the motion of frames
         k = own + direction
         while 0 <= k < len(frames):
-            expected = np.clip(here + move, 0, (bottom, right))
+            expected = np.clip(still + move + shifts[k], 0, (bottom, right))
             there = candidates(k, *expected, near if abs(k - own) == 1 else far)
             here = np.array(min(there, key=lambda patch: patch[0])[2:])
-            move = move + here - expected
+            move, still = move + here - expected, here - shifts[k]
             all_of_them += there
             k += direction
     return [place for _, *place in sorted(all_of_them, key=lambda patch: patch[0])[:m]]
@@ -66,8 +74,10 @@ def test_matching_across_frames_is_that_of_the_oracle(window, near, far, patch):
     """Also at the borders, where windows are cut, and with ties, which go to the first."""
     frames = np.random.default_rng(0).integers(0, 9, (6, 21, 26)).astype(np.float64)
     for own, y, x in ((0, 0, 0), (2, 8, 9), (5, 21 - patch, 26 - patch), (3, 0, 15)):
-        settings = own, y, x, patch, 9 if window > 1 else 4, window, near, far
-        assert tracked(frames, *settings) == list(map(tuple, oracle(frames, *settings)))
+        for step in ((0, 0), (1, -2)):
+            shifts = np.outer(np.arange(6) - own, step)
+            settings = own, y, x, patch, 9 if window > 1 else 4, window, near, far, shifts
+            assert tracked(frames, *settings) == list(map(tuple, oracle(frames, *settings)))
 
 
 def moving(frames, speed, seed=0):
@@ -82,6 +92,27 @@ def test_motion_is_followed_far_beyond_the_window():
     matches = tracked(frames, 0, 20, 20, 8, 7, 1, 7, 5)
     assert sorted(matches) == [(k, 20, 20 + 3 * k) for k in range(7)]
     assert sorted(tracked(frames, 6, 20, 40, 8, 7, 1, 7, 5))[0] == (0, 20, 22)
+
+
+def test_windows_move_along_with_frames_that_move_as_a_whole():
+    """By more than the windows reach."""
+    frames, shifts = moving(5, 9), np.outer(np.arange(5), (0, 9))
+    where = 0, 20, 20, 8, 5, 1, 7, 5
+    assert sorted(tracked(frames, *where, shifts)) == [(k, 20, 20 + 9 * k) for k in range(5)]
+    assert (4, 20, 56) not in tracked(frames, *where)
+
+
+def test_the_motion_of_frames_is_measured_in_noise():
+    height, width = 96, 128
+    scene = np.random.default_rng(0).normal(0, 1, (140, 300))
+    for axis in (0, 1):  # structures of several pixels
+        scene = sum(np.roll(scene, k, axis) for k in range(9))
+    frames = np.stack([scene[3 * k : 3 * k + height, 11 * k : 11 * k + width] for k in range(3)])
+    noisy = frames + np.random.default_rng(1).normal(0, np.std(frames), frames.shape)
+    means = [block_means(frame, (4, 4)) for frame in noisy]
+    for before, after in pairwise(means):
+        np.testing.assert_allclose(4 * motion_between(before, after), (-3, -11), atol=1)
+    assert not motion_between(means[0], means[0]).any()
 
 
 def test_large_patches_tell_motion_from_noise():
