@@ -191,3 +191,15 @@ def test_groups_of_gray_frames_have_their_own_size():
 
 def _without_chroma(recipe):
     return replace(recipe, second=replace(recipe.second, chroma_group_size=None))
+
+
+def test_flicker_is_equalised_and_restored():
+    """Compared with slices of a volume, in which no flicker is expected."""
+    truth = np.tile(150 + 0.7 * moving(1, 0)[0, :48, :64], (9, 2, 2))
+    gain = np.array([1, 1.15, 0.9, 1.1, 0.85, 1.05, 0.95, 1.15, 0.9])[:, None, None]
+    noisy = gain * truth + np.random.default_rng(3).normal(0, 20, truth.shape)
+    options = {"sigma": 20, "method": "fast", "data_range": 255}
+    video = nlridge.denoise(noisy, **options, time_axis=0)
+    volume = nlridge.denoise(noisy, **options, depth_axis=0, spacing=(9, 1, 1))
+    assert np.std(video - gain * truth) < 0.9 * np.std(volume - gain * truth)
+    np.testing.assert_allclose(video.mean((1, 2)), (gain * truth).mean((1, 2)), rtol=0.01)
