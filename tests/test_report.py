@@ -397,7 +397,7 @@ def stack(tmp_path_factory):
     frames[:, 1] += 500
     metadata = {"axes": "TCYX", "Channel": {"Name": ["DAPI", "<b>GFP</b>"]}}
     tifffile.imwrite(folder / "cells.ome.tif", frames.astype(np.uint16), metadata=metadata)
-    words = ["denoise", str(folder / "cells.ome.tif"), "--sigma", "20", "--method", "fast"]
+    words = ["denoise", str(folder / "cells.ome.tif"), "--sigma", "20", "--method", "fast", "--frames", "independent"]  # fmt: skip
     assert main([*words, "--quiet", "--report", str(folder / "report.html")]) == 0
     return folder
 
@@ -467,7 +467,8 @@ def test_foreign_scripts_and_styles_do_nothing(folder, tmp_path):
 # Clips.
 
 CLIP_OPTIONS = Namespace(
-    sigma=20.0, noise=None, method="fast", strength=1.0, format=None, channel_axis=None, stack_axis=None, workers=1
+    sigma=20.0, noise=None, method="fast", strength=1.0, format=None, channel_axis=None, stack_axis=None, workers=1,
+    frames="auto", codec=None, quality=None,
 )  # fmt: skip
 FACTS = {"noise": "Gaussian noise with a standard deviation of 20 (given)", "time": "1.00 s"}
 
@@ -567,16 +568,16 @@ def test_a_long_clip_does_not_make_a_large_page(tmp_path):
     assert (tmp_path / "r.html").stat().st_size < 4e6
 
 
-def test_a_stack_can_be_shown_as_a_clip(tmp_path):
+def test_frames_of_a_stack_that_belong_together_are_a_clip(tmp_path):
     """With a choice of channels, beside the filmstrip."""
     rng = np.random.default_rng(0)
     frames = rng.normal(0, 20, (20, 2, 64, 80)) + 1000 * np.arange(1, 21)[:, None, None, None]
     tifffile.imwrite(tmp_path / "a.tif", frames.astype(np.uint16), imagej=True, metadata={"axes": "TCYX"})  # fmt: skip
     result = clean_file(
-        tmp_path / "a.tif", tmp_path / "b.tif", overwrite=False, axes=None, noise=None,
+        tmp_path / "a.tif", tmp_path / "b.tif", overwrite=False, axes=None, noise=None, frames="auto",
         progress=lambda share: None, sigma=20.0, method="fast", strength=1.0, workers=1,
     )  # fmt: skip
-    entry = report_entry(tmp_path / "a.tif", tmp_path / "b.tif", result, CLIP_OPTIONS, is_clip=True)
+    entry = report_entry(tmp_path / "a.tif", tmp_path / "b.tif", result, CLIP_OPTIONS)
     assert len(entry.frames) == len(entry.thumbnails) == 12
     assert len(entry.views) == 24
     brightness = [shows(thumbnail).mean() for thumbnail in entry.thumbnails]

@@ -74,18 +74,17 @@ def entry(
     target: Path,
     result: DenoisedFile,
     options: Namespace,
-    *,
-    is_clip: bool = False,
 ) -> Entry:
     """Return what the page shows of a file: a few frames and channels, and only the middle of large images.
 
-    The frames of a clip belong together; they are shown as a filmstrip, with less exact pixels.
+    Frames that were denoised together are shown as a filmstrip, with less exact pixels.
     """
     layer = result.before.layers[0]
     frames = list(layer.frames())
     first, details = result.first
     if first >= len(frames):
         raise ValueError("its first image has no valid pixels; expected at least one to show")
+    is_clip = bool(result.together)
     gain = f"unknown, since frames were denoised together in {result.together}"
     if not result.together:
         quality = quality_of(
@@ -342,7 +341,8 @@ def _command(source: Path, target: Path, options: Namespace) -> str:
     if options.sigma is not None:
         sigma = options.sigma if isinstance(options.sigma, list) else [options.sigma]
         words += ["--sigma", ",".join(map(repr, sigma))]
-    for name in ("noise", "method", "strength", "format", "channel_axis", "stack_axis", "frames"):
+    names = ("noise", "method", "strength", "format", "channel_axis", "stack_axis", "frames", "codec", "quality")  # fmt: skip
+    for name in names:
         value = getattr(options, name)
         default = {"method": "standard", "strength": 1.0, "frames": "auto"}.get(name)
         if value != default:
