@@ -226,9 +226,9 @@ def denoise_frames(
     Returns
     -------
     iterator of ndarray
-        The denoised frames, in order. Floats keep their type; integers become float32. A frame is returned after about
-        24 more have been read with "standard", 8 with "fast" and 36 with "best" (60 if the noise is strong), and some
-        more with several workers. Close the iterator to stop early.
+        The denoised frames, in order. Floats keep their type; integers become float32. A frame is returned after
+        37 more have been read with "standard", 13 with "fast" and 61 with "best", and a dozen more with several
+        workers. Close the iterator to stop early.
 
     See Also
     --------
