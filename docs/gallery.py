@@ -76,6 +76,43 @@ def pictures():
     }
 
 
+def moving_scene(frames=20, height=192, width=256):
+    """A clip that loops: the camera moves over a table, and a coin rolls across it."""
+    table = data.coffee().astype(np.float64)
+    coin = data.coins()[14:74, 305:365].astype(np.float64)
+    y, x = np.mgrid[:60, :60] - 29.5
+    disc = np.clip(28 - np.hypot(y, x), 0, 1)[..., None]
+    clip = []
+    for k in range(frames):
+        turn = 2 * np.pi * k / frames
+        top, left = round(100 + 24 * np.sin(turn)), round(170 + 40 * np.cos(turn))
+        image = table[top : top + height, left : left + width].copy()
+        row, column = round(66 - 50 * np.sin(turn)), round(98 + 80 * np.cos(2 * turn))
+        part = image[row : row + 60, column : column + 60]
+        rolled = np.asarray(
+            Image.fromarray(coin).rotate(-720 * k / frames, Image.Resampling.BICUBIC)
+        )
+        part += disc * (rolled[..., None] * (1.0, 0.9, 0.7) - part)
+        clip.append(image)
+    return np.clip(np.rint(clip), 0, 255).astype(np.uint8)
+
+
+def draw_clip():
+    """Noisy and denoised frames side by side, as an animation."""
+    truth = moving_scene()
+    noisy = truth + np.random.default_rng(10).normal(0, 30, truth.shape).astype(np.float32)
+    loop = np.concatenate([noisy[-6:], noisy, noisy[:6]])  # as if it had run before
+    clean = nlridge.denoise(loop, time_axis=0, channel_axis=-1)[6:-6]
+    labels = [f"noisy, {psnr(noisy, truth):.1f} dB", f"denoised, {psnr(clean, truth):.1f} dB"]
+    first, *others = (
+        _side_by_side(list(pair), labels, 0, 255) for pair in zip(noisy, clean, strict=True)
+    )
+    path = HERE / "gallery" / "clip.webp"
+    first.save(path, save_all=True, append_images=others, duration=80, loop=0, quality=50, method=6)
+    print(f"{path.name}: {labels[0]}; {labels[1]}; {path.stat().st_size // 1000} kB")
+
+
+draw_clip()
 for name, (truth, noisy) in pictures().items():
     details = nlridge.denoise_with_details(noisy, channel_axis=colour(truth))
     labels = [

@@ -47,6 +47,7 @@ ORDER = [
     "engines",
     "noise",
     "planning",
+    "video",
     "files",
     "large",
     "torch",

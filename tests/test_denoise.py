@@ -105,7 +105,7 @@ def test_any_dtype_and_layout_with_and_without_channels(dtype, channel_axis, lay
     ("image", "error", "message"),
     [
         (np.zeros(5), ValueError, r"image has shape \(5,\); expected two dimensions"),
-        (np.zeros((4, 5, 3)), ValueError, r"image has shape \(4, 5, 3\); expected two dimensions; pass channel_axis for a colour image, or stack_axis"),
+        (np.zeros((4, 5, 3)), ValueError, r"image has shape \(4, 5, 3\); expected two dimensions; pass channel_axis for a colour image, time_axis for a video, depth_axis for a volume, or stack_axis"),
         (np.zeros((0, 5)), ValueError, r"image has shape \(0, 5\); expected at least one pixel"),
         (np.zeros((5, 5), complex), TypeError, "image has dtype complex128; expected integers or floats"),
         (np.zeros((5, 5), object), TypeError, "image has dtype object; expected integers or floats"),
@@ -517,7 +517,8 @@ def test_progress_of_a_stack_is_one_count():
 def test_a_stack_must_be_declared():
     with pytest.raises(
         ValueError,
-        match="pass channel_axis for a colour image, or stack_axis for a stack of images",
+        match="pass channel_axis for a colour image, time_axis for a video, depth_axis for a volume, "
+        "or stack_axis for a stack of images",
     ):
         denoise(np.zeros((3, 20, 20)), 10)
     for axis, error in ((3, ValueError), (-4, ValueError), (0.5, TypeError)):

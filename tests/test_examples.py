@@ -87,3 +87,32 @@ def test_plug_and_play_deblurs():
     sharp = deblur(blurred, kernel, 0.01, NLRidge("fast"), rounds=6)
     assert psnr(sharp, truth) > psnr(wiener(blurred, kernel, 0.01), truth) + 1.5
     assert psnr(sharp, truth) > psnr(blurred, truth) + 4
+
+
+def test_frames_of_a_time_lapse_are_denoised_together():
+    from examples.time_lapse import psnr, time_lapse
+
+    truth, counts = time_lapse(frames=7, side=96)
+    photons = nlridge.PoissonGaussianNoise(gain=1)
+    alone = nlridge.denoise(counts, noise=photons, stack_axis=0)
+    together = nlridge.denoise(counts, noise=photons, time_axis=0)
+    assert psnr(alone, truth) > psnr(counts, truth) + 5
+    assert psnr(together, truth) > psnr(alone, truth) + 0.8
+
+
+def test_a_night_video_is_denoised_as_it_is_recorded():
+    from examples.night_video import denoised, psnr, recording, street
+
+    read = []
+
+    def watched():
+        for frame in recording(40):
+            read.append(len(read))
+            yield frame
+
+    for number, (before, after) in enumerate(denoised(watched(), method="fast")):
+        if number == 0:
+            assert len(read) < 40  # it does not wait for the end
+        assert before.dtype == after.dtype == np.uint8
+        assert psnr(after, street(number)) > psnr(before, street(number)) + 10
+    assert number == 39

@@ -1,5 +1,7 @@
 """Video files: what is kept when a clip is written again, and what is refused."""
 
+import base64
+import io
 import json
 import sys
 from fractions import Fraction
@@ -7,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from nlridge.cli import main
 from nlridge.cli.clips import sigma_of
@@ -388,3 +391,30 @@ def test_the_parser_knows_all_codecs():
     (action,) = (a for a in parser._actions if a.dest == "codec")
     assert tuple(action.choices) == tuple(CODECS)
     assert all(suffix in (Path("docs") / "files.md").read_text("utf-8") for suffix in SUFFIXES)
+
+
+def test_the_report_shows_a_video_as_a_filmstrip(tmp_path):
+    """In colour, and upright."""
+    path = tmp_path / "a.mkv"
+    with av.open(str(path), "w") as out:
+        stream = out.add_stream("libx264", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        stream.set_display_rotation(90)
+        for k in range(15):
+            red = np.zeros((48, 64, 3), np.uint8)
+            red[:, :32] = (200 - 5 * k, 20, 20)
+            out.mux(stream.encode(av.VideoFrame.from_ndarray(red, format="rgb24")))
+        out.mux(stream.encode(None))
+    page = tmp_path / "r.html"
+    words = ["denoise", str(path), "--sigma", "5", "--method", "fast", "--codec", "ffv1", "--quiet"]
+    assert main([*words, "--report", str(page)]) == 0
+    text = page.read_text("utf-8")
+    assert "<dt>frames</dt><dd>15 of 48 × 64 pixels, uint8</dd>" in text
+    assert "--codec ffv1" in text
+    assert text.count('type="radio"') == 8  # every other frame
+    thumbnail = text.split('<form class="strip"')[1].split("base64,")[1].split('"')[0]
+    shown = np.asarray(Image.open(io.BytesIO(base64.b64decode(thumbnail)))).astype(float)
+    assert shown.shape == (64, 48, 3)
+    below, above = shown[40:, :].mean((0, 1)), shown[:24, :].mean((0, 1))
+    np.testing.assert_allclose(below, (200, 20, 20), atol=12)
+    np.testing.assert_allclose(above, 0, atol=12)

@@ -26,7 +26,8 @@ from .algorithm.settings import Recipe
 from .algorithm.tuning import Tuning
 from .arrays import as_array_like, to_device_of
 from .checks import checked_positive, shown
-from .engines.torch import Moved, run_pass
+from .engines.frames import Motion
+from .engines.torch import run_pass
 from .noise import Noise
 from .noise.correlated import CorrelatedNoise
 from .noise.gaussian import GaussianNoise
@@ -154,14 +155,9 @@ class NLRidge(torch.nn.Module):
         images = x if x.dtype == torch.float64 else x.to(torch.float32)
         sigmas = _checked_sigma(sigma, images)
         with torch.autocast(x.device.type, enabled=False):
-            if not self.is_video:
-                return self._denoised(images, sigmas, len(images)).to(x.dtype)
-            kept, places = _without_repetitions(images, sigmas)
-            sigmas = sigmas[kept] if len(sigmas) > 1 else sigmas
-            return self._denoised(images[kept], sigmas, len(images))[places].to(x.dtype)
+            return self._denoised(images, sigmas).to(x.dtype)
 
-    def _denoised(self, images: Tensor, sigmas: Tensor, count: int) -> Tensor:
-        """The denoised images; `count` is their number with all repetitions."""
+    def _denoised(self, images: Tensor, sigmas: Tensor) -> Tensor:
         together = self.kind != "image"
         if together and len(sigmas) > 1:  # patches of a group may have different noise
             sigmas = sigmas.expand(-1, -1, *images.shape[2:])
@@ -169,7 +165,8 @@ class NLRidge(torch.nn.Module):
         typical = _median(as_measured(sigmas).flatten(2))[..., None, None]
         scaled = images / typical  # in units of the noise
         facts = _measured(as_measured(images), sigmas, typical, as_measured(scaled))
-        plans = self._plans(*facts, tuple(images.shape), count)
+        plans = self._plans(*facts, tuple(images.shape))
+        repeats = _repeats(images, sigmas) if self.is_video else [False] * len(images)
         engine = partial(run_pass, max_memory=self.max_memory or _share_of_memory(images.device))
         result = images.clone()
         for members in _images_by_plan(plans):
@@ -183,8 +180,10 @@ class NLRidge(torch.nn.Module):
                 variance = _variance(sigmas / typical, images.shape, rotation, rows, columns)
                 gain, run = None, engine
                 if together:
-                    gain, moved = _changes(noisy, self.is_video)
-                    run = partial(engine, moved=moved)
+                    motions = [Motion()] * len(images)
+                    if self.is_video:
+                        gain, motions = _changes(noisy, repeats)
+                    run = partial(engine, motions=motions, height=images.shape[2])
                 if gain is not None:
                     noisy, variance = noisy / gain, variance / gain**2
                 noise = PlaneNoise(variance, first.correlation(parts[0]))
@@ -193,15 +192,18 @@ class NLRidge(torch.nn.Module):
                     estimate = estimate * gain
                 back = torch.einsum("bpc,pbhw->bchw", rotation, estimate)
                 result[rows, columns] = back * typical.expand_as(images[..., :1, :1])[rows, columns]
+        if any(repeats):
+            source = np.maximum.accumulate(np.where(repeats, 0, np.arange(len(images))))
+            result = result[to_device_of(images, source)]
         return result
 
     def _plans(
-        self, levels: Array, covariances: Array, shape: tuple[int, int, int, int], count: int
+        self, levels: Array, covariances: Array, shape: tuple[int, int, int, int]
     ) -> list[Plan]:
         """The plan of each image of a batch; the same for all frames that belong together."""
         ends = [(0.0, self.data_range)]
         options = Options(method=self.method, tuning=self.tuning)
-        kind = self.kind if count > 1 else "image"
+        kind = self.kind if shape[0] > 1 else "image"
         plans = [
             plan_for(
                 shape[1:], Facts(self.noise, level, ends, covariance), options, 1 / level, kind
@@ -210,7 +212,7 @@ class NLRidge(torch.nn.Module):
         ]
         if self.kind == "image":
             return plans
-        return [replace(plans[0], recipe=with_depth(plans[0].recipe, count))] * shape[0]
+        return [replace(plans[0], recipe=with_depth(plans[0].recipe, shape[0]))] * shape[0]
 
 
 _WHITE = GaussianNoise(0)  # needs no stabilising; the levels are passed beside it
@@ -283,26 +285,20 @@ def _one_below_the_other(frames: Tensor) -> Tensor:
     return frames.movedim(0, 1).flatten(1, 2)[None]
 
 
-def _without_repetitions(frames: Tensor, sigmas: Tensor) -> tuple[Tensor, Tensor]:
-    """The numbers of the frames that differ from the one before, and for each frame, its place among them.
-
-    The noise of a frame that is there twice is not independent, and would be taken for structure.
-    """
-    differs = (frames[1:] != frames[:-1]).flatten(1).any(1)
+def _repeats(frames: Tensor, sigmas: Tensor) -> list[bool]:
+    """Which frames are the same as the one before."""
+    same = (frames[1:] == frames[:-1]).flatten(1).all(1)
     if len(sigmas) > 1:
-        differs |= (sigmas[1:] != sigmas[:-1]).flatten(1).any(1)
-    differs = torch.cat([differs.new_ones(1), differs])
-    return differs.nonzero()[:, 0], differs.cumsum(0) - 1
+        same &= (sigmas[1:] == sigmas[:-1]).flatten(1).all(1)
+    return [False, *same.tolist()]
 
 
-def _changes(planes: Tensor, is_video: bool) -> tuple[Tensor | None, Moved]:
-    """The gain of each frame, or None if all are the same, and how frames have moved. The slices of a volume do not."""
-    if not is_video:
-        return None, np.zeros((planes.shape[1], 2))
+def _changes(planes: Tensor, repeats: list[bool]) -> tuple[Tensor | None, list[Motion]]:
+    """The gain of each frame, or None if all are the same, and the motion of each."""
     frames = planes[:1].detach().movedim(1, 0).cpu().numpy()
     gains = np.array(list(gains_of(iter(frames))))[:, None, None]
-    moved = np.cumsum(list(motions_of(iter(frames / gains[:, None]))), axis=0) / planes.shape[2]
-    return None if np.all(gains == 1) else as_array_like(gains[None], planes), moved
+    motions = list(motions_of(iter(frames / gains[:, None]), iter(repeats)))
+    return None if np.all(gains == 1) else as_array_like(gains[None], planes), motions
 
 
 def _median(values: Tensor) -> Tensor:

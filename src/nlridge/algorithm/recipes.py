@@ -75,6 +75,8 @@ def recipe(
         return white
     if correlation == "short" and white.prefilter:
         return _for_short_correlation(white, _recipe(name, kind, level / 2))
+    if kind != "image" and name == "standard":  # one-sided families hardly remove lines from frames
+        white = _recipe("best", kind, level)
     return _for_long_correlation(white)
 
 
@@ -201,6 +203,11 @@ def _for_long_correlation(white: Recipe) -> Recipe:
     similar noise rather than a similar signal. The coarse scale has nearly as much noise as the image itself.
     """
     fine = replace(white, coarse=None)
+    if fine.frames is not None:  # the matrices of larger patches would be too large
+        patch = min(fine.first.patch_size, 10)
+        fine = replace(
+            fine, first=replace(fine.first, patch_size=patch, stride=round(0.75 * patch), window=15)
+        )
     if isinstance(fine.family, TwoSided):
         fine = replace(fine, family=replace(fine.family, penalty=1.4 * fine.family.penalty))
     if fine.second is not None:

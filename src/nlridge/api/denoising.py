@@ -148,15 +148,17 @@ def denoise(  # type: ignore[misc]
     out : str or path, optional
         Path of a new array for the result, ending in .zarr, .npy, .tif or .tiff. Use it with a Zarr array
         or a memory map that is larger than memory: the image is then processed in bands of rows, with
-        intermediate results in a folder beside `out`. If a run is interrupted, the same call resumes it.
-        An existing `out` is never overwritten.
+        intermediate results in a folder beside `out`; with `time_axis` or `depth_axis`, it is processed
+        frame by frame. If a run is interrupted, the same call resumes it. An existing `out` is never
+        overwritten.
     tile : int, optional
         Height of the bands of rows that are processed at a time, and side of the chunks of a Zarr array
-        created at `out`. By default 2048; at least 64. Only for Dask arrays and with `out`.
+        created at `out`. By default 2048; at least 64. Only for Dask arrays and with `out`. With
+        `time_axis` or `depth_axis` it is the side of the chunks alone, and cannot be given for Dask arrays.
     client : distributed.Client or str, optional
         Dask cluster that does the work, or the address of its scheduler. Only with an `out` that ends in
         .zarr; `image`, `mask` and a map of `sigma` must be Zarr arrays, and all of them, and `out`, must be
-        accessible to the workers.
+        accessible to the workers. Not with `time_axis` or `depth_axis`.
 
     Returns
     -------
@@ -213,7 +215,8 @@ def denoise(  # type: ignore[misc]
     as wide as the image. An image only a few pixels wide changes little.
 
     **Large images.** With `out`, and for Dask arrays, the result is the same to the bit as in memory if
-    the noise is given; otherwise the noise is estimated from a sample of the image. `mask` and a map of
+    the noise is given; otherwise the noise is estimated from a sample of the image. With `time_axis` or
+    `depth_axis`, it is the same in any case, and a few dozen frames are in memory. `mask` and a map of
     `sigma` may be arrays on disk or Dask arrays as well, and are never in memory as a whole. Dask arrays
     do not take `out`, `client`, `workers` or `progress`: the scheduler of your choice computes the result.
 
@@ -250,9 +253,12 @@ def denoise(  # type: ignore[misc]
     layout: dict[str, Any] = {"mask": mask, **axes}
     sequence = checked_sequence(time_axis, depth_axis, spacing)
     if sequence is not None:
-        expect_none(f"with {sequence.name}", out=out, tile=tile, client=client)
-        if is_dask(image):
-            raise TypeError(f"image is a Dask array; expected an array with {sequence.name}")
+        expect_none(f"with {sequence.name}", client=client)
+    if sequence is not None and out is None and not (is_dask(image) or is_tensor(image)):
+        expect_none("without out", tile=tile)
+        threads, progress = checked_workers(workers), checked_progress(progress)
+        sequences = sequences_of(image, options_for(sigma), sequence, workers=threads, **layout)
+        return denoise_sequences(sequences, threads, progress)
     if is_tensor(image):
         expect_none("for a tensor", out=out, tile=tile, client=client)
         from .tensors import denoise_tensor, on_host  # imports PyTorch
@@ -261,15 +267,13 @@ def denoise(  # type: ignore[misc]
         return denoise_tensor(
             image, options, sequence=sequence, workers=workers, progress=progress, **layout
         )
-    if sequence is not None:
-        threads, progress = checked_workers(workers), checked_progress(progress)
-        sequences = sequences_of(image, options_for(sigma), sequence, workers=threads, **layout)
-        return denoise_sequences(sequences, threads, progress)
     if is_dask(image) or out is not None:
         from ..large.entry import denoise_large
 
         if is_dask(image):
             expect_none("for a Dask array", client=client, workers=workers, progress=progress)
+            if sequence is not None:
+                expect_none(f"for a Dask array with {sequence.name}", tile=tile)
         elif client is not None:
             expect_none("with client", workers=workers)
         return denoise_large(
@@ -281,6 +285,7 @@ def denoise(  # type: ignore[misc]
             client=client,
             workers=checked_workers(workers),
             progress=checked_progress(progress),
+            sequence=sequence,
             **layout,
         )
     expect_none("without out", tile=tile, client=client)
@@ -408,12 +413,12 @@ def denoise_with_details(
         sequences = sequences_of(
             image, options, sequence_axis, workers=threads, may_be_stack=False, **layout_of_image
         )
-        sequence = sequences.sequence(0)
+        sequence, read = sequences.plan(0), sequences.frames(0).frame
         plan, layout = sequence.plan, sequences.layout
         warn_about(plan.doubt)
         with progress_reporter(progress, sequence.ticks(), "block") as tick:
-            results = list(sequence.run(threads, tick))
-        sources = [sequence.frames.frame(k) for k in range(len(results))]
+            results = list(sequence.run(read, threads, tick))
+        sources = [sequence.with_levels(read(k)) for k in range(len(results))]
         frames = [
             Frame(
                 source.pixels,

@@ -1,8 +1,6 @@
 """Frames that belong together: `denoise` with `time_axis` or `depth_axis`, and `denoise_frames`."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -17,22 +15,20 @@ from ..planning.doubts import warn_about
 from ..planning.layout import Layout
 from ..planning.levels import levels_of, usable_levels
 from ..planning.options import Options, checked_options
-from ..planning.plan import Plan, float_type
+from ..planning.plan import float_type
 from ..progress import Progress, progress_reporter
-from ..video.planning import SAMPLED, kind_of_volume, plan_of, sampled_numbers
-from ..video.run import SourceFrame, denoised_frames, ticks_of
+from ..video.planning import (
+    SAMPLED,
+    SequenceAxis,
+    SequencePlan,
+    level_planes_of,
+    plan_of,
+    plan_sequence,
+)
+from ..video.run import SourceFrame, denoised_frames
 from .arguments import checked_image, checked_workers, frame_of, missing_pixels
 
 Mask = npt.NDArray[np.bool_]
-
-
-class SequenceAxis(NamedTuple):
-    """The axis of frames that belong together, and what is known about them."""
-
-    name: str
-    """"time_axis" or "depth_axis"."""
-    axis: Any
-    spacing: tuple[float, float, float] | None = None
 
 
 def checked_sequence(time_axis: Any, depth_axis: Any, spacing: Any) -> SequenceAxis | None:
@@ -64,30 +60,6 @@ def _checked(spacing: Any) -> tuple[float, float, float] | None:
     return depth, height, width
 
 
-@dataclass(frozen=True, eq=False)
-class FrameSequence:
-    """Frames in memory that belong together, with their plan."""
-
-    frames: "ArrayFrames"
-    plan: Plan
-    is_video: bool
-
-    def ticks(self) -> int:
-        """Return how often `run` calls `tick`."""
-        return ticks_of(self.plan, len(self.frames.pixels))
-
-    def run(self, workers: int, tick: Callable[[], None]) -> Iterator[list[npt.NDArray[Any]]]:
-        """Yield the pilot and the result of each frame; one image if there is only one step."""
-        return denoised_frames(
-            map(self.frames.frame, range(len(self.frames.pixels))),
-            self.plan,
-            level_planes=_level_planes(self.frames.levels),
-            is_video=self.is_video,
-            workers=workers,
-            tick=tick,
-        )
-
-
 class ArrayFrames(NamedTuple):
     """Frames in memory."""
 
@@ -117,22 +89,16 @@ class Sequences(NamedTuple):
     workers: int
     """Threads to estimate the noise with."""
 
-    def sequence(self, k: int) -> FrameSequence:
-        """Plan how to denoise the k-th sequence."""
+    def frames(self, k: int) -> ArrayFrames:
+        """Return the frames of the k-th sequence."""
         levels = np.zeros((1, 1, 1, 1)) if self.levels is None else frame_of(self.levels, k)
-        frames = ArrayFrames(self.pixels[k], frame_of(self.masked, k), levels)
-        numbers = sampled_numbers(len(frames.pixels))
-        sample = [frames.frame(number) for number in numbers]
-        plan_for = partial(plan_of, sample, count=len(frames.pixels), workers=self.workers)
-        plan = plan_for(self.options)
-        if plan.noise is not self.options.noise:
-            levels = np.asarray(plan.noise.level, np.float64).reshape(1, -1, 1, 1)
-            frames = frames._replace(levels=levels)
-        is_video = self.axis.name == "time_axis"
-        spacing = self.axis.spacing
-        if not is_video and kind_of_volume(frames.pixels, plan.noise, spacing) == "volume":
-            plan = plan_for(replace(self.options, noise=plan.noise), kind="volume")
-        return FrameSequence(frames, plan, is_video)
+        return ArrayFrames(self.pixels[k], frame_of(self.masked, k), levels)
+
+    def plan(self, k: int) -> SequencePlan:
+        """Plan how to denoise the k-th sequence."""
+        frames = self.frames(k)
+        count = len(frames.pixels)
+        return plan_sequence(frames.frame, count, self.options, self.axis, self.workers)
 
     def check(self) -> None:
         """Check all frames before any of them is denoised."""
@@ -183,18 +149,14 @@ def denoise_sequences(sequences: Sequences, workers: int, progress: Progress) ->
     pixels = sequences.pixels
     results = np.empty(pixels.shape, float_type(pixels.dtype))
     for k, result in enumerate(results):
-        sequence = sequences.sequence(k)
+        sequence = sequences.plan(k)
         if k == 0:  # the same noise for all
             warn_about(sequence.plan.doubt)
         with progress_reporter(progress, sequence.ticks(), "block") as tick:
-            for frame, images in zip(result, sequence.run(workers, tick), strict=True):
+            images_of_frames = sequence.run(sequences.frames(k).frame, workers, tick)
+            for frame, images in zip(result, images_of_frames, strict=True):
                 frame[...] = images[-1]
     return sequences.layout.like_image(results)
-
-
-def _level_planes(levels: npt.NDArray[np.float64]) -> int:
-    """The number of planes of maps of levels of (frames, channels, height, width); 0 if they are no maps."""
-    return 0 if levels.shape[2:] == (1, 1) else levels.shape[1]
 
 
 def denoise_frames(
@@ -226,8 +188,9 @@ def denoise_frames(
     Returns
     -------
     iterator of ndarray
-        The denoised frames, in order. Floats keep their type; integers become float32. A frame is returned after about
-        25 more have been read with "standard", 9 with "fast" and 37 with "best". Close the iterator to stop early.
+        The denoised frames, in order. Floats keep their type; integers become float32. A frame is returned after
+        37 more have been read with "standard", 13 with "fast" and 61 with "best", and a dozen more with several
+        workers. Close the iterator to stop early.
 
     See Also
     --------
@@ -271,7 +234,7 @@ def _denoised_frames(
         frame if levels is None else frame._replace(levels=levels)
         for frame, _ in chain(first, checked)
     )
-    level_planes = _level_planes(sample[0].levels[None] if levels is None else levels[None])
+    level_planes = level_planes_of(sample[0].levels if levels is None else levels)
     for *_, result in denoised_frames(source, plan, level_planes=level_planes, workers=workers):
         yield layout.like_image(result[None])
 

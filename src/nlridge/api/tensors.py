@@ -19,9 +19,10 @@ from ..planning.options import Options
 from ..planning.ranges import known_ends, typical_ends
 from ..progress import Progress
 from ..torch import NLRidge
+from ..video.planning import SequenceAxis
 from .arguments import checked_progress, checked_workers, expect_none, frame_of
 from .in_memory import denoise_array, frames_of
-from .sequences import SequenceAxis, denoise_sequences, sequences_of
+from .sequences import denoise_sequences, sequences_of
 
 
 def denoise_tensor(
@@ -111,7 +112,9 @@ def _denoise_sequences(
     )
     clean = []
     for k, frames in enumerate(sequences.layout.frames(image)):
-        sequence = sequences.sequence(k)
+        sequence, levels = sequences.plan(k), sequences.frames(k).levels
+        if sequence.levels is not None:
+            levels = sequence.levels[None]
         plan = sequence.plan
         _check_noise(plan.noise, where)
         if k == 0:  # the same noise for all
@@ -124,7 +127,7 @@ def _denoise_sequences(
         correlation = getattr(plan.noise, "correlation", None)
         module = NLRidge(plan.recipe, data_range=1e-200, correlation=correlation, kind="video")
         module.tuning, module.is_video = options.tuning, sequence.is_video
-        clean.append(module(floats, torch.tensor(sequence.frames.levels)))
+        clean.append(module(floats, torch.tensor(levels)))
     result: Tensor = sequences.layout.like_image(torch.stack(clean))
     return result
 

@@ -20,6 +20,7 @@ from ..files.atomic import expect_new
 from ..files.video import open_clip, rewrite
 from ..files.video.pixels import Images, Parts, Pixels, images_of, parts_of, planar
 from .batch import INSTEAD_OF_EXISTING
+from .filmstrip import FrameSample
 from .printing import recorded_warnings
 
 _EVERY = 8  # frames, of which one counts in what was removed
@@ -37,6 +38,8 @@ class DenoisedClip:
     notes: list[str]
     """What could not be preserved."""
     seconds: float
+    sample: FrameSample
+    """Frames for the report."""
 
 
 def clean_clip(
@@ -60,6 +63,7 @@ def clean_clip(
     expect_new("output", target, overwrite=overwrite, alternatives=INSTEAD_OF_EXISTING)
     start = time.perf_counter()
     squares: list[float] = []
+    sample = FrameSample()
 
     def change(noisy: Iterator[Images], parts: Parts) -> Generator[Images, None, None]:
         # All parts of a frame are read when the first of them is needed, and wait until the others are.
@@ -91,10 +95,12 @@ def clean_clip(
 
     target.parent.mkdir(parents=True, exist_ok=True)
     with recorded_warnings() as warnings:
-        written = rewrite(source, target, change, codec=codec, quality=quality, seen=seen)
+        written = rewrite(
+            source, target, change, codec=codec, quality=quality, seen=seen, viewer=sample
+        )
     removed = math.sqrt(sum(squares) / max(len(squares), 1))
     seconds = time.perf_counter() - start
-    return DenoisedClip(written.frames, removed, warnings, list(written.notes), seconds)
+    return DenoisedClip(written.frames, removed, warnings, list(written.notes), seconds, sample)
 
 
 def sigma_of(

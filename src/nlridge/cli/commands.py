@@ -228,13 +228,15 @@ class _Report:
         """Add a file to the page; if that fails, add a sentence to `failures`."""
         if not self.options.report:
             return
-        if isinstance(result, DenoisedClip):
-            report_note(f"{source}: the report does not show videos")
-            return
-        from .report import entry, page_at
+        from .report import clip_entry, entry, page_at
 
         try:
-            new_entry = entry(source, target, result, self.options)
+            if isinstance(result, DenoisedClip):
+                new_entry = clip_entry(
+                    source, target, result.sample, result.frames, _facts(result), self.options
+                )
+            else:
+                new_entry = entry(source, target, result, self.options)
             if self.write is None:  # the page is created with its first entry
                 self.write = self.page.enter_context(page_at(Path(self.options.report)))
             self.write(new_entry)
@@ -420,6 +422,15 @@ def _summary(result: DenoisedFile | DenoisedClip) -> str:
         )
         noise = f"{len(result.frames)} frames, {how} {noise}"
     return f"{noise}, {result.seconds:.2f} s{_joined(result.notes)}"
+
+
+def _facts(result: DenoisedClip) -> dict[str, str]:
+    """What the report says of a video."""
+    speed = f"{result.seconds:.2f} s, {result.frames / result.seconds:.2g} frames/s"
+    facts = {"removed": f"{result.removed:.3g} (rms)", "time": speed}
+    if result.warnings or result.notes:
+        facts["notes"] = "; ".join([*result.warnings, *result.notes])
+    return facts
 
 
 def _joined(notes: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ import math
 import os
 import shlex
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -29,6 +29,7 @@ from ..files import Layer, Picture
 from ..files.atomic import replacing
 from ..files.orientation import upright
 from .batch import DenoisedFile, with_exact_floats
+from .filmstrip import MOST, SIDE, FrameSample, middle
 from .printing import option_of, printable
 
 Pixels = npt.NDArray[Any]
@@ -36,6 +37,7 @@ Pixels = npt.NDArray[Any]
 _SIDE = 1024  # largest side of the part of an image that is shown; less for colour or several views
 _LEAST_SIDE = 256
 _FRAMES, _CHANNELS = 8, 6  # at most, to choose from
+_THUMBNAIL = 160  # largest side of an image of the filmstrip
 # Step between shades in the image of the removed noise: half of its standard deviation.
 _COARSE = 16
 _NOTHING = "nothing was removed: before and after are the same"
@@ -63,15 +65,26 @@ class Entry:
     channels: list[str]
     views: list[View]
     """All channels of the first frame, then those of the second, and so on."""
+    thumbnails: tuple[str, ...] = ()
+    """Data URLs of the frames of a clip, for a filmstrip. Frames of other files are chosen from a menu."""
 
 
-def entry(source: Path, target: Path, result: DenoisedFile, options: Namespace) -> Entry:
-    """Return what the page shows of a file: a few frames and channels, and only the middle of large images."""
+def entry(
+    source: Path,
+    target: Path,
+    result: DenoisedFile,
+    options: Namespace,
+) -> Entry:
+    """Return what the page shows of a file: a few frames and channels, and only the middle of large images.
+
+    Frames that were denoised together are shown as a filmstrip, with less exact pixels.
+    """
     layer = result.before.layers[0]
     frames = list(layer.frames())
     first, details = result.first
     if first >= len(frames):
         raise ValueError("its first image has no valid pixels; expected at least one to show")
+    is_clip = bool(result.together)
     gain = f"unknown, since frames were denoised together in {result.together}"
     if not result.together:
         quality = quality_of(
@@ -82,28 +95,27 @@ def entry(source: Path, target: Path, result: DenoisedFile, options: Namespace) 
             workers=options.workers,
         )
         gain = _gain(quality)
-    chosen = _spread(len(frames), _FRAMES)
+    chosen = _spread(len(frames), MOST if is_clip else _FRAMES)
     channels = _channels(result.before)
     in_colour = channels[0][0] is None and "C" in layer.axes
     planes = len(chosen) * (3 if in_colour else len(channels))
     side = max(_LEAST_SIDE, min(_SIDE, int(_SIDE * math.sqrt(2 / planes))))
+    if is_clip:
+        side = max(_LEAST_SIDE, SIDE // math.isqrt(len(channels)))
     crops = [_crops(result, frames[k], side) for k in chosen]
     noises = [_noise_of(result.frames[k]) for k in chosen]
     shown_height, shown_width = crops[0][0].shape[:2]
     height, width = (layer.pixels.shape[layer.axes.index(axis)] for axis in "YX")
     if result.before.turn >= 5:
         height, width = width, height
-    part = ""
-    if max(height, width) > side:
-        part = f"; the central {shown_width} × {shown_height} are shown"
     several = f" for {len(result.frames)} frames" if len(result.frames) > 1 else ""
     facts = {
         "noise": noise_in_words(details),
         "removed": removed_in_words(details, option_of),
-        "method": f"{options.method}, strength {options.strength:g}",
+        "method": _method(options),
         "estimated gain": gain,
         "time": f"{result.seconds:.2f} s{several}",
-        "image": f"{width} × {height} pixels, {layer.pixels.dtype}{part}",
+        "image": _image(width, height, crops[0][0]),
         "output": printable(str(target)),
         "command": _command(source, target, options),
     }
@@ -114,7 +126,8 @@ def entry(source: Path, target: Path, result: DenoisedFile, options: Namespace) 
         facts["estimated gain"] += where
     if result.warnings or result.notes:
         facts["notes"] = "; ".join([*result.warnings, *result.notes])
-    views = [_views(crops, noises, k, layer.pixels.dtype) for k, _ in channels]
+    views = [_views(crops, noises, k, layer.pixels.dtype, exact=not is_clip) for k, _ in channels]
+    thumbnails = [after for _, after, _ in crops] if is_clip and len(crops) > 1 else []
     return Entry(
         name=printable(source.name),
         facts=facts,
@@ -123,7 +136,62 @@ def entry(source: Path, target: Path, result: DenoisedFile, options: Namespace) 
         frames=[f"{k + 1} of {len(frames)}" for k in chosen],
         channels=[name for _, name in channels],
         views=[view for one_frame in zip(*views, strict=True) for view in one_frame],
+        thumbnails=_thumbnails(thumbnails, channels[0][0], layer.pixels.dtype),
     )
+
+
+def clip_entry(
+    source: Path,
+    target: Path,
+    sample: FrameSample,
+    count: int,
+    facts: Mapping[str, str],
+    options: Namespace,
+) -> Entry:
+    """Return what the page shows of a clip that was denoised as a stream: a filmstrip of a few frames.
+
+    `sample` holds these frames, and `count` is the number of all frames. `facts` are the first rows of the table, in
+    words, such as the noise, what was removed and the time; rows on the method, the size of the frames, the output and
+    the command follow.
+    """
+    if not sample.frames:
+        raise ValueError("the clip has no frames; expected at least one to show")
+    crops = [
+        (frame.before, frame.after, frame.before.astype(np.float64) - frame.after)
+        for frame in sample.frames
+    ]
+    height, width = crops[0][0].shape[:2]
+    dtype = sample.frames[0].before.dtype
+    names = [f"{frame.number + 1} of {count}" for frame in sample.frames]
+    thumbnails = [frame.thumbnail for frame in sample.frames] if len(crops) > 1 else []
+    return Entry(
+        name=printable(source.name),
+        facts={
+            **facts,
+            "method": _method(options),
+            "frames": f"{count} of {_image(sample.width, sample.height, crops[0][0])}",
+            "output": printable(str(target)),
+            "command": _command(source, target, options),
+        },
+        width=width,
+        height=height,
+        frames=names,
+        channels=[""],
+        views=_views(crops, [f"frame {name}" for name in names], None, dtype, exact=False),
+        thumbnails=_thumbnails(thumbnails, None, dtype),
+    )
+
+
+def _method(options: Namespace) -> str:
+    return f"{options.method}, strength {options.strength:g}"
+
+
+def _image(width: int, height: int, shown: Pixels) -> str:
+    """Describe an image of which a part is shown."""
+    part = ""
+    if shown.shape[:2] != (height, width):
+        part = f"; the central {shown.shape[1]} × {shown.shape[0]} are shown"
+    return f"{width} × {height} pixels, {shown.dtype}{part}"
 
 
 @contextmanager
@@ -211,17 +279,30 @@ def _figure(entry: Entry) -> str:
       <figcaption>{scale}</figcaption>
     </figure>
   </div>
+  {_filmstrip(entry)}
   <div class="zoom" role="group" aria-label="zoom for {name}">
     <button type="button" data-zoom="out" aria-label="zoom out">−</button>
     <button type="button" data-zoom="in" aria-label="zoom in">+</button>
     <button type="button" data-zoom="one">1:1</button>
     <button type="button" data-zoom="fit">fit</button>
     <output></output>
-    {_choice("frame", entry.frames)}{_choice("channel", entry.channels)}
+    {"" if entry.thumbnails else _choice("frame", entry.frames)}{_choice("channel", entry.channels)}
   </div>
   <dl>{rows}</dl>
   {_more(entry.views[1:])}
 </article>"""
+
+
+def _filmstrip(entry: Entry) -> str:
+    """Return a row of thumbnails, one of which is chosen, by the arrow keys as well."""
+    if not entry.thumbnails:
+        return ""
+    labels = "".join(
+        f'<label><input type="radio" name="frame"{"" if k else " checked"}>'
+        f'<img src="{thumbnail}" alt="frame {name}" draggable="false"><span>{name}</span></label>'
+        for k, (name, thumbnail) in enumerate(zip(entry.frames, entry.thumbnails, strict=True))
+    )
+    return f'<form class="strip" aria-label="frames of {html.escape(entry.name)}">{labels}</form>'
 
 
 def _choice(what: str, names: list[str]) -> str:
@@ -260,7 +341,8 @@ def _command(source: Path, target: Path, options: Namespace) -> str:
     if options.sigma is not None:
         sigma = options.sigma if isinstance(options.sigma, list) else [options.sigma]
         words += ["--sigma", ",".join(map(repr, sigma))]
-    for name in ("noise", "method", "strength", "format", "channel_axis", "stack_axis", "frames"):
+    names = ("noise", "method", "strength", "format", "channel_axis", "stack_axis", "frames", "codec", "quality")  # fmt: skip
+    for name in names:
         value = getattr(options, name)
         default = {"method": "standard", "strength": 1.0, "frames": "auto"}.get(name)
         if value != default:
@@ -310,8 +392,7 @@ def _crops(result: DenoisedFile, index: Any, side: int) -> tuple[Pixels, Pixels,
         frame = layer.pixels[index]
         if layer.channel_axis is not None:
             frame = np.moveaxis(frame, layer.channel_axis, -1)
-        top, left = (max(0, (n - side) // 2) for n in frame.shape[:2])
-        crops.append(frame[top : top + side, left : left + side])
+        crops.append(middle(frame, side))
     before, after = crops
     removed = before.astype(np.float64) - after.astype(np.float64)
     axes = "YX" if before.ndim == 2 else "YXC"
@@ -329,8 +410,12 @@ def _views(
     noises: Iterable[str],
     channel: int | None,
     dtype: np.dtype[Any],
+    exact: bool,
 ) -> list[View]:
-    """Return the views of one channel of each frame, with the same black and white in all of them."""
+    """Return the views of one channel of each frame, with the same black and white in all of them.
+
+    `exact` views show every pixel of the result as it is, and take three times the space.
+    """
     if channel is not None:
         crops = [
             (before[..., channel], after[..., channel], removed[..., channel])
@@ -342,15 +427,17 @@ def _views(
     level = float(np.std(removed_values)) or 1.0
     # The noise hides the coarser shades, which halve the size of the page.
     coarse = 2 ** int(np.clip(math.log2(level * 255 / (high - low)) - 1, 0, 4))
+    # Noise hides the errors of compression as well; it needs no more quality than this.
+    qualities = (None, None, None) if exact else (60, 90, 40)
     scale = _NOTHING
     if removed_any:
         scale = f"removed noise: black is {-4 * level:.3g}, white is {4 * level:.3g}"
     return [
         View(
             images=(
-                _data_url(before, low, high, coarse),
-                _data_url(after, low, high),
-                _data_url(removed, -4 * level, 4 * level, _COARSE),
+                _data_url(before, low, high, coarse if exact else 1, qualities[0]),
+                _data_url(after, low, high, quality=qualities[1]),
+                _data_url(removed, -4 * level, 4 * level, _COARSE if exact else 1, qualities[2]),
             ),
             captions=(noise if len(crops) > 1 else "", scale),
         )
@@ -373,10 +460,34 @@ def _black_and_white(dtype: np.dtype[Any], images: list[Pixels]) -> tuple[float,
     return float(low), float(high) if high > low else float(low) + max(1.0, abs(float(low)))
 
 
-def _data_url(image: Pixels, low: float, high: float, coarse: int = 1) -> str:
-    """Return an image as a data URL: lossless 8-bit WebP, with shades in steps of `coarse`."""
+def _thumbnails(images: list[Pixels], channel: int | None, dtype: np.dtype[Any]) -> tuple[str, ...]:
+    """Return small images of one channel of each frame as data URLs."""
+    if not images:
+        return ()
+    if channel is not None:
+        images = [image[..., channel] for image in images]
+    low, high = _black_and_white(dtype, images)
+    return tuple(_data_url(image, low, high, quality=60, most=_THUMBNAIL) for image in images)
+
+
+def _data_url(
+    image: Pixels,
+    low: float,
+    high: float,
+    coarse: int = 1,
+    quality: int | None = None,
+    most: int | None = None,
+) -> str:
+    """Return an image as a data URL: 8-bit WebP, lossless if no quality is given, with shades in steps of `coarse`.
+
+    It is reduced to at most `most` rows and columns.
+    """
     values = np.nan_to_num((image.astype(np.float64) - low) * (255 / (high - low)), nan=0.0)
     shades = np.clip(np.rint(values / coarse) * coarse, 0, 255).astype(np.uint8)
+    picture = Image.fromarray(shades)
+    if most is not None:
+        picture.thumbnail((most, most))
     data = io.BytesIO()
-    Image.fromarray(shades).save(data, "WEBP", lossless=True, quality=20, method=1)
+    lossless = quality is None
+    picture.save(data, "WEBP", lossless=lossless, quality=20 if lossless else quality, method=1)
     return f"data:image/webp;base64,{base64.b64encode(data.getvalue()).decode()}"

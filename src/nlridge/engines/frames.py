@@ -135,13 +135,22 @@ class Rings(NamedTuple):
             self.variance.write(number, np.asarray(frame.noise.variance))
 
 
+class Motion(NamedTuple):
+    """How a frame differs as a whole from the one before."""
+
+    rows: float = 0.0
+    columns: float = 0.0
+    repeats: bool = False
+    """Whether it is the same frame again. Its noise is the same, and would be taken for structure."""
+
+
 class Work(NamedTuple):
     """A block of reference patches."""
 
     number: int
     """The number of its frame."""
     block: Block
-    searched: range
+    searched: list[int]
     """The frames in which patches are searched for."""
     shifts: Positions
     """The rows and columns by which each of them has moved as a whole, one after the other."""
@@ -152,9 +161,10 @@ class Work(NamedTuple):
 
 
 class BlockSums(NamedTuple):
-    """The sums that a block adds to some rows of the frames, from the first one that was searched on."""
+    """The sums that a block adds to some rows of some frames."""
 
     work: Work
+    frames: list[int]
     rows: slice
     total: Frame
     rest: Frame
@@ -180,11 +190,11 @@ def run_pass(
     tick: Callable[[], None],
     motions: Stream | None = None,
     height: int = 0,
+    start_at: int = 0,
 ) -> tuple[Stream, Stream]:
     """Describe the results of a pass over streams; see `engines.cpu.run_pass`.
 
-    `motions` are the rows and columns by which each frame has moved as a whole since the one before, for frames of the
-    given `height`.
+    `motions` has the `Motion` of each frame, for frames of the given `height`. `start_at` is the number of the first frame of the streams, if they are a part of a longer sequence.
     """
     noisy: Stream = inputs.noisy
     variance: Any = inputs.noise.variance
@@ -194,19 +204,26 @@ def run_pass(
     def start() -> Iterator[tuple[Frame, Frame]]:
         iterators = inputs.mapped(iter)
         size = noisy.shape[1:]
-        moves: Iterator[Any] = repeat(np.zeros(2))
+        moves: Iterator[Motion] = repeat(Motion())
         if motions is not None:
-            moves = iter(each(partial(np.multiply, size[0] / height), motions))
-        return _results(iterators, moves, planes, size, step, groups, workers, threads, tick)
+            moves = iter(each(partial(scaled_motion, size[0] / height), motions))
+        return _results(
+            iterators, moves, planes, size, step, groups, workers, threads, tick, start_at
+        )
 
     both = Stream(start, noisy.shape)
     total = each(itemgetter(0), both)
     return total, each(itemgetter(1), both) if inputs.keeps_noise else total
 
 
+def scaled_motion(factor: float, motion: Motion) -> Motion:
+    """The motion in frames that are larger by a factor."""
+    return motion._replace(rows=factor * motion.rows, columns=factor * motion.columns)
+
+
 def _results(
     iterators: StepInputs,
-    moves: Iterator[npt.NDArray[np.float64]],
+    moves: Iterator[Motion],
     planes: Planes,
     size: tuple[int, int],
     step: Pass,
@@ -214,6 +231,7 @@ def _results(
     workers: int,
     threads: Executor | None,
     tick: Callable[[], None],
+    start_at: int,
 ) -> Iterator[tuple[Frame, Frame]]:
     """Yield both results of the pass for each frame. The inputs are iterators over frames."""
     settings, search = step.settings, step.frames
@@ -235,34 +253,47 @@ def _results(
     rings = _rings(iterators, planes, layout)
     denoise = partial(_denoise_block, rings, denoisers, step, groups, size)
     noisy: deque[Frame] = deque()
-    work = _work(iterators, moves, rings, size, step, noisy)
+    work = _work(iterators, moves, rings, size, step, noisy, start_at, tick)
     sums: deque[FrameSums] = deque()
     first = 0  # the number of the frame of the first sums
+
+    def extend(number: int) -> None:
+        """Add sums up to those of the frame with this number."""
+        while first + len(sums) <= number:
+            sums.append(_empty_sums(noisy.popleft(), len(denoisers), iterators.keeps_noise))
+
     for block in in_order(denoise, work, workers, threads):
-        searched = block.work.searched
-        for k in range(block.total.shape[1]):
-            at = searched.start + k - first
-            if at == len(sums):
-                sums.append(_empty_sums(noisy.popleft(), len(denoisers), iterators.keeps_noise))
-            for part, image in zip(block[2:], sums[at][1:], strict=True):
+        extend(block.frames[-1])
+        for k, number in enumerate(block.frames):
+            for part, image in zip(block[3:], sums[number - first][1:], strict=True):
                 image[:, block.rows] += part[:, k]
         tick()
-        # The next frame adds to those from here on.
-        while block.work.is_last and first < block.work.number + 1 - search.radius:
+        # The next blocks are added to those from here on.
+        while first < block.work.number + block.work.is_last - search.radius:
             yield _averaged(sums.popleft(), denoisers, settings.patch_size)
             first += 1
+    extend(first + len(sums) + len(noisy) - 1)
     while sums:
         yield _averaged(sums.popleft(), denoisers, settings.patch_size)
 
 
+def reach_of(step: Pass) -> int:
+    """How many frames before and after it a frame of the result of a pass depends on.
+
+    A patch that a reference finds begins up to the radius away from it, and the reference compares it with others up to
+    the radius away in the other direction. Patches extend over `depth` frames.
+    """
+    return 2 * step.frames.radius + step.frames.depth - 1
+
+
 def blocks_of(size: tuple[int, int], step: Pass, number: int) -> list[Block]:
-    """The blocks of reference patches of a frame."""
+    """The blocks of reference patches of the frame with this number in the whole sequence."""
     ys, xs = references_of_frame(size, step, number)
     return [Block(ys[k : k + _ROWS], xs) for k in range(0, len(ys), _ROWS)]
 
 
 def references_of_frame(size: tuple[int, int], step: Pass, number: int) -> Block:
-    """The reference patches of a frame."""
+    """The reference patches of the frame with this number."""
     ys, xs = (
         references(length, step, shift * number)
         for length, shift in zip(size, _STAGGER, strict=True)
@@ -306,17 +337,19 @@ def _rings(iterators: StepInputs, planes: Planes, layout: Layout) -> Rings:
 
 def _work(
     iterators: StepInputs,
-    moves: Iterator[npt.NDArray[np.float64]],
+    moves: Iterator[Motion],
     rings: Rings,
     size: tuple[int, int],
     step: Pass,
     noisy: deque[Frame],
+    start_at: int,
+    tick: Callable[[], None],
 ) -> Iterator[Work]:
     """Read the frames, and yield the blocks of each as soon as all frames that it needs are there."""
     search = step.frames
     waiting: deque[StepInputs] = deque()
     read, at_end = 0, False
-    places = deque([np.zeros(2)], 2 * (search.radius + search.depth))  # of the latest frames
+    latest: deque[Motion] = deque(maxlen=2 * (search.radius + search.depth))
     for number in count():
         while not at_end and read < number + search.radius + search.depth:
             frame = iterators.mapped(lambda frames: next(frames, None))
@@ -325,7 +358,7 @@ def _work(
                 rings.write(read, frame)
                 noisy.append(frame.noisy)
                 waiting.append(frame)
-                places.append(places[-1] + next(moves))
+                latest.append(next(moves))
                 read += 1
         if number + search.depth > read:
             return
@@ -333,12 +366,36 @@ def _work(
             max(number - search.radius, 0),
             min(number + search.radius, read - search.depth),
         )
-        blocks = blocks_of(size, step, number)
-        frame, searched = waiting.popleft(), range(first, last + 1)
-        moved = np.array([places[k - read] - places[number - read] for k in searched])
-        shifts = np.round(moved).astype(np.intp).reshape(-1)
+        frame, around = waiting.popleft(), range(first, last + 1)
+        motions = [latest[k - read] for k in around]
+        blocks = blocks_of(size, step, start_at + number)
+        if motions[number - first].repeats:
+            for _ in blocks:
+                tick()
+            continue
+        searched, shifts = searched_frames(motions, around, number)
         for block in blocks:
-            yield Work(number, block, searched, shifts, frame, block is blocks[-1])
+            yield Work(number, block, searched, shifts.reshape(-1), frame, block is blocks[-1])
+
+
+def searched_frames(
+    motions: Sequence[Motion], around: range, number: int
+) -> tuple[list[int], Positions]:
+    """The frames around one of them in which patches are searched for, and the rows and columns that each has moved."""
+    is_new = [not motion.repeats or k == 0 for k, motion in enumerate(motions)]
+    searched = [k for k, new in zip(around, is_new, strict=True) if new]
+    return searched, _shifts(motions, number - around.start)[is_new]
+
+
+def _shifts(motions: Sequence[Motion], own: int) -> Positions:
+    """The rows and columns by which frames have moved against one of them, from those since the frame before each.
+
+    They are added up from that frame on, so that rounding errors do not depend on where the stream begins.
+    """
+    moves = np.array([motion[:2] for motion in motions])
+    before = -np.cumsum(moves[own:0:-1], axis=0)[::-1]
+    after = np.cumsum(moves[own + 1 :], axis=0)
+    return np.round(np.concatenate([before, np.zeros((1, 2)), after])).astype(np.intp)
 
 
 def _denoise_block(
@@ -419,7 +476,8 @@ def _denoise_block(
     for k in range(length - 1, 0, -1):  # a patch that begins in a frame extends over the next ones
         for before in range(1, min(depth, k + 1)):
             sums[2][:, k] += sums[2][:, k - before]
-    return BlockSums(work, slice(first_row, first_row + height), *sums)
+    numbers = [*searched, *range(searched[-1] + 1, searched[-1] + depth)]
+    return BlockSums(work, numbers, slice(first_row, first_row + height), *sums)
 
 
 def _matches(
@@ -444,7 +502,7 @@ def _matches(
         *size,
         frames,
         work.shifts,
-        work.number - work.searched.start,
+        work.searched.index(work.number),
         *work.block,
         settings.stride,
         settings.patch_size,

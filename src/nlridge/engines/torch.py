@@ -8,13 +8,12 @@ that are searched. Python never reads a computed value, so that it never waits f
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, pad
@@ -27,14 +26,18 @@ from ..families import GroupNoise
 from ..families.family import evaluate
 from ..families.whitening import Whitening, evaluate_whitened, whitening_of
 from ..patches.matching import BRIGHT, FAR
-from .frames import group_sizes_across, references_of_frame
+from .frames import (
+    Motion,
+    group_sizes_across,
+    references_of_frame,
+    scaled_motion,
+    searched_frames,
+)
 from .grid import Block, Positions, references
 
 Groups: TypeAlias = dict[tuple[int, ...], Tensor]
 """The positions of the similar patches of each strip, by the strip's key."""
 Sums: TypeAlias = tuple[Tensor, Tensor]
-Moved: TypeAlias = npt.NDArray[np.float64]
-"""The rows and columns by which each frame has moved as a whole since the first, in units of its height: (frames, 2)."""
 
 _LEAST_MEMORY = 2**20
 # Rows between two frames of a group: their noise is independent, however few rows they have.
@@ -48,8 +51,10 @@ class Strip(NamedTuple):
     """The images, or the frame, that the reference patches belong to."""
     block: Block
     pixels: slice
-    searched: slice
+    searched: slice | list[int]
     """The images that are read and written: the same, or the frames in which patches are searched for."""
+    shifts: Positions | None = None
+    """The rows and columns by which each of these frames has moved as a whole."""
 
     def of(self, image: Tensor) -> Tensor:
         """The pixels of an image that the strip reaches."""
@@ -67,19 +72,23 @@ def run_pass(
     groups: Groups | None = None,
     *,
     max_memory: int,
-    moved: Moved | None = None,
+    motions: Sequence[Motion] | None = None,
+    height: int = 0,
 ) -> tuple[Tensor, Tensor]:
     """Match on `inputs.similar`, denoise the groups, and average their patches into images.
 
     Like `nlridge.engines.cpu.run_pass`, for tensors; like `nlridge.engines.frames.run_pass` if the images of a batch
-    are frames that belong together, and it is known how they have `moved`. `max_memory` is the number of bytes to use at
-    a time; if the device runs out of memory, the pass is repeated with half of it.
+    are frames that belong together, whose `motions` are given for frames of some `height`. `max_memory` is the number of
+    bytes to use at a time; if the device runs out of memory, the pass is repeated with half of it.
     """
-    if moved is None:
+    if motions is None:
         step = replace(step, frames=ONE_FRAME)
+    else:
+        factor = inputs.noisy.shape[2] / height
+        motions = [scaled_motion(factor, motion) for motion in motions]
     while True:
         try:
-            return _run_pass(inputs, step, groups, max_memory, moved)
+            return _run_pass(inputs, step, groups, max_memory, motions)
         except torch.OutOfMemoryError:
             if max_memory <= _LEAST_MEMORY:
                 raise
@@ -95,15 +104,17 @@ def run_pass(
 
 
 def _run_pass(
-    inputs: StepInputs, step: Pass, stored: Groups | None, max_memory: int, moved: Moved | None
+    inputs: StepInputs,
+    step: Pass,
+    stored: Groups | None,
+    max_memory: int,
+    motions: Sequence[Motion] | None,
 ) -> tuple[Tensor, Tensor]:
     noisy, similar = inputs.noisy, inputs.similar
-    find: Callable[..., Tensor] = match
-    strips = _strips(similar, step, max_memory)
-    if moved is not None:
+    find, strips = match, _strips(similar, step, max_memory)
+    if motions is not None:
         similar = _in_depth(similar, step.frames.depth)
-        find = partial(match_across, moved)
-        strips = _strips_of_frames(similar, step, max_memory)
+        find, strips = match_across, _strips_of_frames(similar, step, motions, max_memory)
     sets = step.plane_sets(len(noisy))
     whitenings = [_whitening(inputs, planes, step) for planes in sets]
     sums = noisy.new_zeros((2 if inputs.keeps_noise else 1, *noisy.shape))
@@ -170,7 +181,9 @@ def _strip(images: slice, block: Block, step: Pass, height: int) -> Strip:
     return Strip(images, block, slice(max(0, top), min(height, bottom)), images)
 
 
-def _strips_of_frames(similar: Tensor, step: Pass, max_memory: int) -> Iterator[Strip]:
+def _strips_of_frames(
+    similar: Tensor, step: Pass, motions: Sequence[Motion], max_memory: int
+) -> Iterator[Strip]:
     """The same for frames that belong together: a strip reads and writes all of the frames that are searched."""
     planes, count, height, width = similar.shape
     settings, search = step.settings, step.frames
@@ -178,15 +191,20 @@ def _strips_of_frames(similar: Tensor, step: Pass, max_memory: int) -> Iterator[
     candidates = settings.window**2 + 2 * search.radius * side**2
     compared = planes * (3 * side * patch**2 + 2 * (side + patch) ** 2)
     for number in range(count):
+        if motions[number].repeats:
+            continue
+        first, last = max(0, number - search.radius), min(number + search.radius, count - 1)
+        around = range(first, last + 1)
+        searched, shifts = searched_frames([motions[k] for k in around], around, number)
+        searched += range(searched[-1] + 1, searched[-1] + search.depth)
         ys, xs = references_of_frame((height, width), step, number)
         floats_of_a_row = len(xs) * (4 * candidates + compared)
         rows = max(1, max_memory // (floats_of_a_row * similar.element_size()))
-        first, last = max(0, number - search.radius), min(number + search.radius, count - 1)
-        searched = slice(first, last + search.depth)
         for run in _evenly_spaced(ys, settings.stride):
             for start in range(0, len(run), rows):
                 block = Block(run[start : start + rows], xs)
-                yield Strip(slice(number, number + 1), block, slice(0, height), searched)
+                own = slice(number, number + 1)
+                yield Strip(own, block, slice(0, height), searched, shifts)
 
 
 def _evenly_spaced(positions: Positions, stride: int) -> list[Positions]:
@@ -266,14 +284,16 @@ def _in_depth(similar: Tensor, depth: int) -> Tensor:
 
 
 @torch.no_grad()
-def match_across(moved: Moved, similar: Tensor, strip: Strip, step: Pass, count: int) -> Tensor:
+def match_across(similar: Tensor, strip: Strip, step: Pass, count: int) -> Tensor:
     """`match` for frames that belong together: references are followed from frame to frame.
 
     See `patches.tracking`. A patch is given by the index of its corner among the pixels of all frames of the strip.
     """
-    _, frames, height, width = similar.shape
+    height, width = similar.shape[2:]
     search, patch, radius = step.frames, step.settings.patch_size, step.settings.window // 2
-    number, first = strip.images.start, strip.searched.start
+    assert isinstance(strip.searched, list)
+    assert strip.shifts is not None
+    number, shifts = strip.searched.index(strip.images.start), strip.shifts.tolist()
     ys, xs = (
         to_device_of(similar, np.ravel(corners))
         for corners in np.meshgrid(*strip.block, indexing="ij")
@@ -287,23 +307,22 @@ def match_across(moved: Moved, similar: Tensor, strip: Strip, step: Pass, count:
         # Even if distances are NaN, these must be patches of the frame.
         rows = (y[:, None] + steps).clamp(0, height - patch)
         columns = (x[:, None] + steps).clamp(0, width - patch)
-        corners = ((frame - first) * height + rows)[:, :, None] * width + columns[:, None]
+        corners = (frame * height + rows)[:, :, None] * width + columns[:, None]
         return corners.flatten(1)
 
     places = [window(ys, xs, number, radius)]
-    references = _cut(similar[:, number], ys, xs, patch)
-    shifts = np.round(height * (moved - moved[number])).astype(int).tolist()
+    references = _cut(similar[:, strip.images.start], ys, xs, patch)
     for direction in (-1, 1):
         # The place in the coordinates of the references, and how it moves from frame to frame.
         still_y, still_x, move_y, move_x = ys, xs, torch.zeros_like(ys), torch.zeros_like(xs)
         frame = number + direction
-        while 0 <= frame < frames and abs(frame - number) <= search.radius:
+        while 0 <= frame < len(shifts):
             side = search.near if abs(frame - number) == 1 else search.far
             reach = side // 2
             shift_y, shift_x = shifts[frame]
             y = (still_y + move_y + shift_y).clamp(0, height - patch)
             x = (still_x + move_x + shift_x).clamp(0, width - patch)
-            around = pad(similar[:, frame], (reach,) * 4, value=float(FAR))
+            around = pad(similar[:, strip.searched[frame]], (reach,) * 4, value=float(FAR))
             squares = _compared(_cut(around, y, x, side + patch - 1), references, side)
             distances.append(squares)
             places.append(window(y, x, frame, reach))
@@ -337,9 +356,7 @@ def _of_one_size(
     places: Tensor, strip: Strip, shape: tuple[int, int], step: Pass, most: int
 ) -> Iterator[Tensor]:
     """Yield the groups of a strip by their size: (groups, size)."""
-    others = 0
-    if step.frames.radius > 0:
-        others = strip.searched.stop - strip.searched.start - step.frames.depth
+    others = 0 if strip.shifts is None else len(strip.shifts) - 1
     sizes = np.minimum(group_sizes_across(strip.block, shape, step, others), most)
     for size in np.unique(sizes):
         if (sizes == size).all():
@@ -439,4 +456,5 @@ def _weights_of_pixels(corners: Tensor, step: Pass) -> Tensor:
     if depth > 1:  # a patch that begins in a frame extends over the next ones
         corners = pad(corners, (0, 0, 0, 0, depth - 1, 0)).unfold(0, depth, 1).sum(-1)
     before = pad(corners[:, None], (patch - 1, 0, patch - 1, 0))
-    return avg_pool2d(before, patch, stride=1, divisor_override=1)[:, 0]
+    weights = avg_pool2d(before, patch, stride=1, divisor_override=1)[:, 0]
+    return torch.where(weights > 0, weights, 1)  # frames that are repeated have no patches

@@ -176,7 +176,7 @@ class Graph(BandScales):
     def _shared(self, *arguments: Any) -> str:
         """Add a task that returns arguments shared by all bands, so that they are sent only once; returns its key."""
         key = f"shared-{uuid4().hex}"
-        self.tasks[key] = (_Shared(arguments),)
+        self.tasks[key] = (Shared(arguments),)
         return key
 
     def map_bands(
@@ -236,7 +236,7 @@ class Graph(BandScales):
         return result
 
 
-class _Shared:
+class Shared:
     """A function that returns its arguments; Dask does not search it for tasks."""
 
     def __init__(self, arguments: tuple[Any, ...]) -> None:

@@ -20,12 +20,14 @@ from ..planning.levels import INSTEAD_OF_MAP, levels_of
 from ..planning.options import Options
 from ..planning.plan import float_type
 from ..progress import Progress
+from ..video.planning import SequenceAxis
 from .disk import SUFFIXES, NewArray, OpenedArray, is_zarr, open_read_only
 from .executors import Cluster, Executor, LocalThreads
 from .frames import Source, frames_of, sources_of
 from .limits import expect_plausible
 from .resume import remove_finished_work
 from .run import run
+from .sequences import run_sequences, sequences_of
 
 _TIMEOUT = 20  # seconds to wait for a scheduler
 
@@ -38,13 +40,17 @@ def denoise_large(
     mask: Any,
     stack_axis: Any,
     channel_axis: Any,
+    sequence: SequenceAxis | None,
     out: str | PathLike[str] | None,
     tile: int,
     client: Any,
     workers: int,
     progress: Progress,
 ) -> Any:
-    """See `denoise`; `options_for` returns the options for a sigma that is not a map."""
+    """See `denoise`; `options_for` returns the options for a sigma that is not a map.
+
+    `sequence` is the axis of frames that belong together, if there is one.
+    """
     image = _sliceable(image)
     arrays = [] if mask is None else [("mask", _checked_mask(mask))]
     if _is_masked(image):
@@ -65,10 +71,21 @@ def denoise_large(
             raise ValueError(
                 f"{name} has shape {array.shape}; expected known chunk sizes: call {name}.compute_chunk_sizes()"
             )
-    layout = layout_of(tuple(image.shape), np.dtype(image.dtype), stack_axis, channel_axis)
+    layout = layout_of(
+        tuple(image.shape),
+        np.dtype(image.dtype),
+        stack_axis,
+        channel_axis,
+        sequence_axis=None if sequence is None else sequence.axis,
+        sequence_name="time_axis" if sequence is None else sequence.name,
+    )
     if options.noise is not None:
         levels_of(options.noise, layout)
     companions = [(name, array, _axes_of(name, array, layout)) for name, array in arrays]
+    if out is None and sequence is not None:
+        from .dask_sequences import denoise_dask_sequences
+
+        return denoise_dask_sequences(image, arrays, layout, options, sequence)
     if out is None:
         from .dask_graph import as_eager, denoise_dask
 
@@ -83,8 +100,22 @@ def denoise_large(
         if not is_dask(array):
             expect_plausible(array, name)
     dtype = float_type(np.dtype(image.dtype))
-    spec = NewArray(layout.shape, dtype, layout.axes, tile, OpenedArray(image))
+    axes = layout.axes if sequence is None or sequence.is_time else layout.axes.replace("T", "Z")
+    spec = NewArray(layout.shape, dtype, axes, tile, OpenedArray(image))
     sources = _sources(image, layout, companions, _eager_if_dask)
+    if sequence is not None:
+        run_sequences(
+            sequences_of(sources, "T"),
+            layout,
+            options,
+            sequence,
+            path,
+            spec,
+            workers,
+            progress,
+            _keep_floats,
+        )
+        return open_read_only(path)
     with executor_for(client, workers, [("image", image), *arrays]) as executor:
         run(sources, layout, options, path, spec, executor, progress, _keep_floats)
     return open_read_only(path)

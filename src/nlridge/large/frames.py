@@ -1,7 +1,7 @@
 """The frames of an array on disk, and the plan for each, made before any pixel is denoised."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -44,6 +44,12 @@ class Frame:
     axes: str
     number: tuple[int, ...] = ()
     name: str = "image"
+
+    @property
+    def place(self) -> dict[str, int]:
+        """`number` by the letters of its axes."""
+        stacked = (axis for axis in self.axes if axis not in "CYX")
+        return dict(zip(stacked, self.number, strict=True))
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -142,6 +148,11 @@ class Source:
         """Whether the frame is one of several, so that it may have no valid pixels."""
         return len(self.image.number) > 0
 
+    def mapped(self, function: Callable[[Frame], Frame]) -> "Source":
+        """Return the source with function(frame) in place of each frame."""
+        levels = None if self.levels is None else function(self.levels)
+        return Source(function(self.image), tuple(map(function, self.masks)), levels)
+
     def read(self, rows: range, columns: range | None = None) -> "SourcePart":
         """Read some rows."""
         return part_of(rows, [frame.read(rows, columns) for frame in self.frames])
@@ -171,14 +182,17 @@ def part_of(rows: range, arrays: Sequence[Pixels]) -> SourcePart:
 def sources_of(
     frames: Sequence[Frame], masks: Sequence[Sequence[Frame]] = (), levels: Sequence[Frame] = ()
 ) -> list[Source]:
-    """Return each frame with its masks and its map of levels, of which there is one for all frames or one for each."""
+    """Return each frame with its masks and its map of levels, which may lack some of the axes of the stack."""
 
-    def of(companions: Sequence[Frame], k: int) -> Frame:
-        return companions[k if len(companions) > 1 else 0]
+    def of(companions: Sequence[Frame], frame: Frame) -> Frame:
+        first = companions[0]
+        return replace(first, number=tuple(frame.place[axis] for axis in first.place))
 
     return [
-        Source(frame, tuple(of(mask, k) for mask in masks), of(levels, k) if levels else None)
-        for k, frame in enumerate(frames)
+        Source(
+            frame, tuple(of(mask, frame) for mask in masks), of(levels, frame) if levels else None
+        )
+        for frame in frames
     ]
 
 

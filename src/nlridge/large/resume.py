@@ -23,7 +23,7 @@ from ..files.atomic import lock, put, put_back, writing
 from ..kernels.simd import LANES
 from ..planning.plan import Plan
 from .disk import NewArray, metadata_of
-from .frames import PlannedFrame
+from .frames import Source
 
 _DISCARDED = "discarded-"  # prefix of the names of folders that are being removed
 _LONGEST = 200  # bytes; longer names of outputs are shortened
@@ -112,13 +112,14 @@ def claim(folder: Path) -> Iterator[None]:
     shutil.rmtree(folder)
 
 
-def run_folder_for(work_folder: Path, spec: NewArray, out: Path) -> Path:
-    """Return the subfolder for results of this kind, and remove the others.
+def run_folder_for(work_folder: Path, spec: NewArray, out: Path, unit: str) -> Path:
+    """Return the subfolder for results of this kind, and remove the others; `unit` is what resumes as a whole.
 
     Each kind has its own subfolder, so that a worker still busy with an interrupted run does not disturb the next.
     """
     made_by = [__version__, _digest_of_sources(), LANES]
-    kind = [*made_by, spec.shape, str(spec.dtype), spec.axes, spec.tile, metadata_of(spec.like)]
+    about = [spec.shape, str(spec.dtype), spec.axes, spec.tile, metadata_of(spec.like)]
+    kind = [*made_by, unit, *about]
     mine = work_folder / _short_digest(kind)
     for path in work_folder.iterdir():
         if path.is_dir():
@@ -142,16 +143,15 @@ def _digest_of_sources() -> str:
     return digest.hexdigest()
 
 
-def fingerprint(planned: PlannedFrame) -> str:
+def fingerprint(plan: Plan, source: Source, digest: str) -> str:
     """Return a digest of what must not change for a run to resume: the pixels of the frame, its masks
-    and its map of levels, and the settings.
+    and its map of levels, of which `digest` is a digest, and the settings.
     """
-    plan = planned.plan
     matrices = [[*planes.channels, *planes.matrix.ravel().tolist()] for planes in plan.planes]
     settings = [_identity_of(value) for value in (plan.noise, plan.tuning, plan.recipe, plan.runs)]
     planes = [plan.levels.tolist(), matrices]
-    dtypes = [str(frame.dtype) for frame in planned.source.frames]
-    return _short_digest([dtypes, planned.digest, *settings, *planes])
+    dtypes = [str(frame.dtype) for frame in source.frames]
+    return _short_digest([dtypes, digest, *settings, *planes])
 
 
 def is_resumable(plan: Plan) -> bool:

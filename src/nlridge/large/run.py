@@ -73,21 +73,19 @@ def run(
     warn_about(first.plan.doubt)
     with claim(work_folder):
         _expect_shared_files(executor, sources[0], work_folder)
-        folder = run_folder_for(work_folder, spec, out)
-        result = folder / "result"
         bands = _count_bands(first.plan, spec.tile)
         total = len(sources) * bands
         with (
             progress_reporter(progress, total, "band") as report,
-            _explain(out, report, total, resumable=is_resumable(first.plan)) as tick,
+            explain(out, report, total, resumable=is_resumable(first.plan)) as tick,
+            publishing(work_folder, out, spec, "frame") as (folder, target),
         ):
             noises: list[Noise] = []
-            target = create_or_open(result, out.suffix.lower(), spec)
             for k, source in enumerate(sources):
                 planned = first if k == 0 else plan_frame(source, layout, options)
                 if not planned.is_empty:
                     noises.append(planned.plan.noise)
-                work = folder / f"{k}-{fingerprint(planned)}"
+                work = folder / f"{k}-{fingerprint(planned.plan, planned.source, planned.digest)}"
                 done = work.with_name(f"{work.name}-done")
                 if done.exists():
                     tick(bands, already=True)
@@ -101,14 +99,27 @@ def run(
                 _denoise_frame(planned, replace(source.image, array=target), stages, store)
                 done.touch()
                 discard(work)
-            write_pyramid(result, spec)
-            remove_partial_chunks(result)
-            publish(result, out)
     return noises[0] if noises else first.plan.noise, len(sources) - len(noises)
 
 
 @contextmanager
-def _explain(out: Path, tick: Tick, total: int, *, resumable: bool) -> Iterator[Tick]:
+def publishing(
+    work_folder: Path, out: Path, spec: NewArray, unit: str
+) -> Iterator[tuple[Path, Any]]:
+    """Provide a folder for what an unfinished run leaves, and the new array, which appears at `out` at the end.
+
+    `unit` is as for `run_folder_for`.
+    """
+    folder = run_folder_for(work_folder, spec, out, unit)
+    result = folder / "result"
+    yield folder, create_or_open(result, out.suffix.lower(), spec)
+    write_pyramid(result, spec)
+    remove_partial_chunks(result)
+    publish(result, out)
+
+
+@contextmanager
+def explain(out: Path, tick: Tick, total: int, *, resumable: bool) -> Iterator[Tick]:
     """Report how far an interrupted run has got, and name the output if the disk is full."""
     done = 0
 

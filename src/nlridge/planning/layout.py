@@ -30,9 +30,9 @@ class Layout(NamedTuple):
     def axes(self) -> str:
         """One letter for each axis: T for frames, C for channels, Y and X for height and width.
 
-        S stands for a stack of sequences of frames.
+        I stands for a stack of sequences of frames.
         """
-        letters = {self.stack: "T" if self.sequence is None else "S", self.channel: "C"}
+        letters = {self.stack: "T" if self.sequence is None else "I", self.channel: "C"}
         if self.sequence is not None:
             letters[self.sequence] = "T"
         rest = iter("YX")

@@ -18,7 +18,8 @@ _FEWEST = 12  # blocks to compare
 _BRIGHT = 8.0  # in units of the noise; darker blocks are not compared
 _CALM = 0.05  # median deviation of the logarithms: beyond it, the scene has changed, rather than its brightness
 _LEAST = 0.01  # a smaller change is left as it is
-_MEMORY = 8  # frames before that a gain depends on
+MEMORY = 8
+"""The number of frames before that a gain depends on."""
 
 
 def gains(frames: Stream) -> Stream:
@@ -32,9 +33,9 @@ def gains(frames: Stream) -> Stream:
 
 def gains_of(frames: Iterator[Frame]) -> Iterator[np.float32]:
     """Yield the gain of each frame."""
-    changes: deque[float] = deque([0.0] * _MEMORY, _MEMORY)
+    changes: deque[float] = deque([0.0] * MEMORY, MEMORY)
     before = None
-    weights = np.arange(1, _MEMORY + 1) / _MEMORY  # the latest change counts as a whole
+    weights = np.arange(1, MEMORY + 1) / MEMORY  # the latest change counts as a whole
     for frame in frames:
         means = block_means(frame[0], (_BLOCK, _BLOCK))
         changes.append(0.0 if before is None else change_between(before, means))

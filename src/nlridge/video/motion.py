@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from ..engines.frames import Motion
 from ..engines.stream import Frame, Stream
 from ..planning.ranges import block_means
 
@@ -22,21 +23,24 @@ _OVERLAP = 0.25  # the least share of a frame that two frames have in common
 Array = npt.NDArray[np.float64]
 
 
-def motions(frames: Stream) -> Stream:
-    """The motion of each frame of (planes, height, width), in rows and columns, by its first plane."""
+def motions(frames: Stream, repeats: Stream) -> Stream:
+    """The `Motion` of each frame of (planes, height, width), by its first plane; `repeats` tells which are repeated."""
 
-    def start() -> Iterator[Array]:
-        return motions_of(iter(frames))
+    def start() -> Iterator[Motion]:
+        return motions_of(iter(frames), iter(repeats))
 
-    return Stream(start, (1, 1, 2))
+    return Stream(start, (1, 1, 1))
 
 
-def motions_of(frames: Iterator[Frame]) -> Iterator[Array]:
-    """Yield the motion of each frame."""
+def motions_of(frames: Iterator[Frame], repeats: Iterator[bool]) -> Iterator[Motion]:
+    """Yield the `Motion` of each frame."""
     before = None
-    for frame in frames:
+    for frame, repeated in zip(frames, repeats, strict=True):
         means = block_means(frame[0], (_BLOCK, _BLOCK))
-        yield np.zeros(2) if before is None else _BLOCK * motion_between(before, means)
+        if before is None or repeated:
+            yield Motion(repeats=repeated)
+        else:
+            yield Motion(*(_BLOCK * motion_between(before, means)))
         before = means
 
 

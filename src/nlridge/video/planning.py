@@ -1,18 +1,19 @@
 """The plan for frames that belong together: one for all of them, made from a sample of some frames."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..algorithm.settings import Recipe
-from ..noise import Noise
 from ..planning.facts import facts_of
 from ..planning.options import Options
 from ..planning.plan import Plan, plan_for
-from .run import SourceFrame
+from .run import SourceFrame, denoised_frames, reach_of, ticks_of
 
 SAMPLED = 8
 """The number of frames that the noise is estimated from."""
@@ -21,6 +22,105 @@ _PIXELS = 2**21  # of all of these frames together
 _DEEPER = 1.5
 # or if slices differ at most this much more, in mean squares, than neighbouring pixels.
 _MORE_DIFFERENT = 2.0
+
+
+class SequenceAxis(NamedTuple):
+    """The axis of frames that belong together, and what is known about them."""
+
+    name: str
+    """"time_axis" or "depth_axis"."""
+    axis: Any
+    spacing: tuple[float, float, float] | None = None
+
+    @property
+    def is_time(self) -> bool:
+        """Whether the frames follow each other in time, so that they may flicker."""
+        return self.name == "time_axis"
+
+
+@dataclass(frozen=True, eq=False)
+class SequencePlan:
+    """How to denoise frames that belong together. It holds no pixels."""
+
+    plan: Plan
+    count: int
+    """The number of frames."""
+    is_video: bool
+    """Whether the frames follow each other in time, so that they may move, flicker and repeat."""
+    levels: npt.NDArray[np.float64] | None
+    """The levels of the noise, which broadcast against a frame, if they were estimated."""
+    level_planes: int
+    """The number of planes of the maps of levels, 0 if there are none."""
+
+    def ticks(self) -> int:
+        """Return how often `run` calls `tick` for all frames."""
+        return ticks_of(self.plan, self.count)
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """How many frames before, and how many after it, a frame of the result depends on."""
+        return reach_of(self.plan, self.is_video)
+
+    def needed(self, frames: range) -> range:
+        """Return the frames that the result for some frames depends on."""
+        before, after = self.reach
+        return range(max(frames.start - before, 0), min(frames.stop + after, self.count))
+
+    def run(
+        self,
+        read: Callable[[int], SourceFrame],
+        workers: int,
+        tick: Callable[[], None] = lambda: None,
+        frames: range | None = None,
+    ) -> Generator[list[npt.NDArray[Any]]]:
+        """Yield the pilot and the result of each frame, or of some; one image if there is only one step.
+
+        `read` returns the frame with a given number. Frames are read one by one, in order.
+        """
+        frames = range(self.count) if frames is None else frames
+        needed = self.needed(frames)
+        results = denoised_frames(
+            map(self.with_levels, map(read, needed)),
+            self.plan,
+            level_planes=self.level_planes,
+            is_video=self.is_video,
+            workers=workers,
+            tick=tick,
+            start_at=needed.start,
+        )
+        with closing(results):
+            yield from islice(results, frames.start - needed.start, frames.stop - needed.start)
+
+    def with_levels(self, frame: SourceFrame) -> SourceFrame:
+        """Return the frame with the levels that were estimated, if they were."""
+        return frame if self.levels is None else frame._replace(levels=self.levels)
+
+
+def plan_sequence(
+    read: Callable[[int], SourceFrame],
+    count: int,
+    options: Options,
+    axis: SequenceAxis,
+    workers: int,
+) -> SequencePlan:
+    """Plan how to denoise `count` frames that belong together, from a sample of them.
+
+    `read` returns the frame with a given number. If the noise is not given, the levels of the frames are 0.
+    """
+    sample = [read(number) for number in sampled_numbers(count)]
+    plan = plan_of(sample, options, count, workers)
+    levels = None
+    if options.noise is None:
+        levels = np.asarray(plan.noise.level, np.float64).reshape(-1, 1, 1)
+    if not axis.is_time and kind_of_volume(read, count, plan, axis.spacing) == "volume":
+        plan = plan_of(sample, replace(options, noise=plan.noise), count, workers, "volume")
+    level_planes = level_planes_of(sample[0].levels if levels is None else levels)
+    return SequencePlan(plan, count, axis.is_time, levels, level_planes)
+
+
+def level_planes_of(levels: npt.NDArray[np.float64]) -> int:
+    """The number of planes of the levels of a frame, if they are maps of (planes, height, width); otherwise 0."""
+    return 0 if levels.shape[1:] == (1, 1) else len(levels)
 
 
 def sampled_numbers(count: int) -> list[int]:
@@ -87,24 +187,40 @@ def _middle(length: int, share: float) -> slice:
 
 
 def kind_of_volume(
-    slices: npt.NDArray[Any], noise: Noise, spacing: tuple[float, float, float] | None
+    read: Callable[[int], SourceFrame],
+    count: int,
+    plan: Plan,
+    spacing: tuple[float, float, float] | None,
 ) -> str:
-    """The kind of a volume of (slices, channels, height, width), as in `recipe`: "volume" if voxels are isotropic.
+    """The kind of a volume of `count` slices, as in `recipe`: "volume" if voxels are isotropic.
 
-    Without `spacing`, that depends on how different slices are, compared with neighbouring pixels.
+    Without `spacing`, that depends on how different neighbouring slices are, compared with neighbouring pixels. `read`
+    returns the slice with a given number; some pairs of slices are compared.
     """
     if spacing is not None:
         deeper = spacing[0] / ((spacing[1] + spacing[2]) / 2)
         return "volume" if deeper <= _DEEPER else "video"
-    if len(slices) < 3 or min(slices.shape[2:]) < 3:
+    if count < 3 or min(plan.shape[1:]) < 3:
         return "video"
-    some = slices[:, 0, :: max(1, slices.shape[2] // 256)].astype(np.float64)
-    level = np.asarray(noise.level, np.float64)
-    typical = np.full((1, 1, 1), np.median(level) if level.size else 0.0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        doubled = 2 * float(np.nanmean(noise.variance(np.nan_to_num(some), typical)))
-        between, within = (
-            float(np.nanmean(np.square(np.diff(pixels, axis=axis)))) - doubled
-            for pixels, axis in ((some, 0), (slices[:, 0].astype(np.float64), 2))
-        )
-    return "volume" if between <= _MORE_DIFFERENT * max(within, 0.0) else "video"
+    typical = np.full((1, 1), plan.levels[0])
+    sums, numbers = np.zeros(3), np.zeros(3)
+    for number in sampled_numbers(count - 1):
+        pair = np.stack([_some_rows(read(k)) for k in (number, number + 1)])
+        differences = np.diff(pair, axis=0), np.diff(pair, axis=2)
+        with np.errstate(over="ignore", invalid="ignore"):
+            noise = plan.noise.variance(np.nan_to_num(pair), typical)
+            squares = [np.where(np.isnan(pair), np.nan, noise), *map(np.square, differences)]
+            sums += [np.nansum(values) for values in squares]
+        numbers += [np.count_nonzero(~np.isnan(values)) for values in squares]
+    noise, between, within = sums / np.maximum(numbers, 1)
+    isotropic = between - 2 * noise <= _MORE_DIFFERENT * max(within - 2 * noise, 0.0)
+    return "volume" if isotropic else "video"
+
+
+def _some_rows(frame: SourceFrame) -> npt.NDArray[np.float64]:
+    """Some rows of the first channel; NaN where pixels are missing."""
+    rows = slice(None, None, max(1, frame.pixels.shape[1] // 256))
+    some: npt.NDArray[np.float64] = frame.pixels[0, rows].astype(np.float64)
+    if frame.missing is not None:
+        some[frame.missing[0, rows]] = np.nan
+    return some

@@ -1,8 +1,8 @@
 """Denoise frames that belong together, one after the other, by one plan for all of them."""
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from ..algorithm.framework import denoised
 from ..algorithm.inputs import PlaneNoise
+from ..algorithm.passes import passes_of
+from ..algorithm.settings import Recipe
 from ..engines import frames as engine
 from ..engines.pool import threads_of
 from ..engines.stream import Frame, FrameScales, Stream, each
@@ -19,7 +21,7 @@ from ..planning.missing import fill, union
 from ..planning.photons import denoised_in_runs
 from ..planning.pixels import counts_of, renewed, restored, stabilised, with_estimate
 from ..planning.plan import Plan
-from .flicker import gains
+from .flicker import MEMORY, gains
 from .motion import motions
 
 Pixels = npt.NDArray[Any]
@@ -44,6 +46,8 @@ class PreparedFrame(NamedTuple):
     missing: Mask | None
     levels: Levels
     filled: Mask | None
+    repeats: bool
+    """Whether it is the same as the frame before."""
 
 
 def denoised_frames(
@@ -54,63 +58,36 @@ def denoised_frames(
     is_video: bool = True,
     workers: int,
     tick: Callable[[], None] = lambda: None,
-) -> Iterator[list[npt.NDArray[np.floating[Any]]]]:
+    start_at: int = 0,
+) -> Generator[list[npt.NDArray[np.floating[Any]]]]:
     """Yield the pilot and the result of each frame, in the units of the image; one image if there is only one step.
 
     `level_planes` is the number of planes of the maps of levels, 0 if the noise has the same level in a whole frame.
-    `is_video` is for videos: flicker is removed before frames are compared, and put back; frames that move as a whole
-    are followed; repetitions of a frame are left out, and put back.
+    In a video, flicker is removed before frames are compared, and put back, frames that move as a whole are followed, and
+    a frame that repeats the one before is left out, and gets the same result. `start_at` is the number of the first frame,
+    if the frames are a part of a longer sequence; see `reach_of`.
     """
-    counts: deque[int] = deque()
-    distinct = _without_repetitions if is_video else _counted
-    source = Stream(lambda: map(_prepared, distinct(frames, counts)), plan.shape)
+    source = Stream(partial(_prepared, frames, is_video), plan.shape)
     with threads_of(workers) as threads:
-        run = partial(engine.run_pass, workers=workers, threads=threads, tick=tick)
+        run = partial(
+            engine.run_pass, workers=workers, threads=threads, tick=tick, start_at=start_at
+        )
         # The pilot and the result of each set of planes.
         steps_of_planes = [
             [iter(step) for step in _steps(source, plan, planes, run, level_planes, is_video)]
             for planes in plan.planes
         ]
+        results: list[npt.NDArray[np.floating[Any]]] = []
         for frame in source:
             steps = [[next(step) for step in steps] for steps in steps_of_planes]
-            results = [
-                restored(plan, frame.pixels, images, frame.missing)
-                for images in (zip(*steps, strict=True) if steps else [()])
-            ]
-            for _ in range(counts.popleft()):
-                yield results
-
-
-def _without_repetitions(
-    frames: Iterable[SourceFrame], counts: deque[int]
-) -> Iterator[SourceFrame]:
-    """Yield each frame that differs from the one before, and append to `counts` how often it is there.
-
-    The noise of a frame that is there twice is not independent, and would be taken for structure.
-    """
-    before = None
-    for frame in frames:
-        if before is not None and _same(frame, before):
-            counts[-1] += 1
-            continue
-        if before is not None:
-            yield before
-        before = frame
-        counts.append(1)
-    if before is not None:
-        yield before
-
-
-def _counted(frames: Iterable[SourceFrame], counts: deque[int]) -> Iterator[SourceFrame]:
-    """The same, with all frames."""
-    for frame in frames:
-        counts.append(1)
-        yield frame
-
-
-def _same(a: SourceFrame, b: SourceFrame) -> bool:
-    pairs: list[tuple[Any, Any]] = list(zip(a, b, strict=True))
-    return all(x is y or np.array_equal(x, y) for x, y in pairs)
+            if frame.repeats:
+                results = [image.copy() for image in results]
+            else:
+                results = [
+                    restored(plan, frame.pixels, images, frame.missing)
+                    for images in (zip(*steps, strict=True) if steps else [()])
+                ]
+            yield results
 
 
 def ticks_of(plan: Plan, count: int) -> int:
@@ -122,10 +99,37 @@ def ticks_of(plan: Plan, count: int) -> int:
     )
 
 
-def _prepared(frame: SourceFrame) -> PreparedFrame:
-    levels = usable_levels(frame.levels, frame.missing, frame.pixels)
-    filled = union(frame.missing, levels.unreliable, frame.pixels.shape)
-    return PreparedFrame(frame.pixels, frame.missing, levels, filled)
+def reach_of(plan: Plan, is_video: bool) -> tuple[int, int]:
+    """How many frames before, and how many after it, a frame of the result depends on.
+
+    With these frames, `denoised_frames` returns the same bits for it as with the whole sequence. Each pass reaches farther
+    by `engine.reach_of`. A coarse scale and the first step both begin with the noisy frames, so that the longer of the two
+    ways counts. Gains depend on some more frames before.
+    """
+    recipes = [run.recipe for run in plan.runs] or [plan.recipe]
+    reach = sum(map(_reach_of, recipes))
+    return reach + (MEMORY if is_video and not plan.runs else 0), reach
+
+
+def _reach_of(recipe: Recipe) -> int:
+    first, *second = map(engine.reach_of, passes_of(recipe))
+    coarse = 0 if recipe.coarse is None else _reach_of(recipe.coarse.recipe)
+    return max(first, coarse) + sum(second)
+
+
+def _prepared(frames: Iterable[SourceFrame], is_video: bool) -> Iterator[PreparedFrame]:
+    before = None
+    for frame in frames:
+        levels = usable_levels(frame.levels, frame.missing, frame.pixels)
+        filled = union(frame.missing, levels.unreliable, frame.pixels.shape)
+        repeats = is_video and before is not None and _same(frame, before)
+        yield PreparedFrame(frame.pixels, frame.missing, levels, filled, repeats)
+        before = frame
+
+
+def _same(a: SourceFrame, b: SourceFrame) -> bool:
+    pairs: list[tuple[Any, Any]] = list(zip(a, b, strict=True))
+    return all(x is y or np.array_equal(x, y) for x, y in pairs)
 
 
 def _steps(
@@ -170,7 +174,8 @@ def _steps(
         image = each(np.divide, image, gain)
         variance = each(lambda variance, gain: variance / gain**2, variance, gain)
     if is_video:
-        run = partial(run, motions=motions(image), height=size[0])
+        repeats = each(attrgetter("repeats"), source)
+        run = partial(run, motions=motions(image, repeats), height=size[0])
     steps = denoised(
         image,
         PlaneNoise(variance, correlation),

@@ -80,6 +80,13 @@ def _same_colours(frame: Any) -> dict[str, Any]:
     return {"src_colorspace": frame.colorspace, "dst_colorspace": frame.colorspace} | ranges
 
 
+def as_shown(frame: Any) -> Pixels:
+    """Return a frame as a player shows it: upright, as (height, width, 3) in red, green and blue of 8 bits."""
+    colours = {name: value for name, value in _same_colours(frame).items() if "src" in name}
+    pixels: Pixels = frame.reformat(format="rgb24", **colours).to_ndarray()
+    return np.rot90(pixels, round(frame.rotation / 90))
+
+
 def parts_of(frame: Any) -> Parts:
     """Return the images that a frame, whose format is planar, consists of."""
     colours = [part for part in frame.format.components if not part.is_alpha]

@@ -8,16 +8,33 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ..atomic import replacing
 from .library import MUXERS, one_sentence, pyav
-from .pixels import Images, Parts, images_of, parts_of, planar, put_images, reformatted
+from .pixels import (
+    Images,
+    Parts,
+    Pixels,
+    as_shown,
+    images_of,
+    parts_of,
+    planar,
+    put_images,
+    reformatted,
+)
 from .reading import Clip, open_clip
 
 Change = Callable[[Iterator[Images], Parts], Generator[Images, None, None]]
+
+
+class Viewer(Protocol):
+    """Receives some of the frames as they are shown, before and after."""
+
+    def wants(self, number: int) -> bool: ...
+    def add(self, number: int, before: Pixels, after: Pixels) -> None: ...
 
 
 class Encoder(NamedTuple):
@@ -77,6 +94,7 @@ def rewrite(
     codec: str | None = None,
     quality: int | None = None,
     seen: Callable[[int, int | None], object] = lambda done, total: None,
+    viewer: Viewer | None = None,
 ) -> Rewritten:
     """Write a video file again with the pixels that `change` makes of its frames, one for each, in order.
 
@@ -111,7 +129,12 @@ def rewrite(
         ):
             for images in changed:
                 frame = waiting.popleft()
-                put_images(frame, parts, images)
+                if viewer is None or not viewer.wants(result.frames):
+                    put_images(frame, parts, images)
+                else:
+                    before = as_shown(frame)
+                    put_images(frame, parts, images)
+                    viewer.add(result.frames, before, as_shown(frame))
                 writer.copy(others)
                 writer.write(frame)
                 result.frames += 1
