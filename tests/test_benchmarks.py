@@ -7,7 +7,8 @@ from argparse import Namespace
 
 import numpy as np
 import pytest
-from benchmarks import correlated, measuring
+from benchmarks import correlated, measuring, video
+from benchmarks.clips import hard_clips, noise_of
 from benchmarks.methods import denoiser, recipe
 from benchmarks.published import BARBARA, TABLE_2
 from benchmarks.quality import table
@@ -121,3 +122,45 @@ def test_the_benchmark_of_correlated_noise_runs_without_other_packages(capsys, m
     assert "blur, sigma 10, mean of 1 images" in printed
     for name in ("standard", "best"):
         assert re.search(rf"{name} +[\d.]+ s +[\d.]+ x +[\d.]+ dB", printed)
+
+
+def test_frames_that_are_repeated_share_their_noise():
+    clips = hard_clips()
+    assert {clip.shape[1:] for clip in clips.values()} == {(128, 160)}
+    assert all(clip.min() >= 0 and clip.max() < 300 for clip in clips.values())
+    assert len(clips["one frame"]) == 1
+    for name, clip in clips.items():
+        noise = noise_of(name, clip, 20)
+        assert np.std(noise) == pytest.approx(20, rel=0.02)
+        if "twice, same noise" in name:
+            np.testing.assert_array_equal((clip + noise)[0], (clip + noise)[1])
+        elif len(clip) > 1:
+            assert "same" in name or not np.array_equal(noise[0], noise[1])
+
+
+def test_the_benchmark_of_videos_runs_without_other_packages(tmp_path, capsys, monkeypatch):
+    (tmp_path / "video").mkdir()
+    (tmp_path / "volumes").mkdir()
+    frames = np.random.default_rng(0).integers(90, 100, (3, 40, 48, 3), np.uint8)
+    np.save(tmp_path / "video" / "a.npy", frames)
+    np.save(tmp_path / "volumes" / "b.npy", frames[..., 0])
+    clip = frames[..., 0].astype(float)
+    monkeypatch.setattr(video, "hard_clips", lambda: {"three frames": clip})
+    for package in ("cv2", "bm4d"):
+        monkeypatch.setitem(sys.modules, package, None)
+    options = Namespace(
+        video=["clips", "volumes", "nasty", "memory"],
+        video_sigma=[20],
+        video_frames=2,
+        video_method="fast",
+        repeat=1,
+        data=tmp_path,
+    )
+    monkeypatch.setattr(video, "_STREAM", video._STREAM.replace("1080", "60").replace("1920", "70"))
+    video.run(options)
+    printed = capsys.readouterr().out
+    for name in ("fast", "standard", "best", "standard, noise not given"):
+        assert len(re.findall(rf"^\| {name} \| [\d.]+ \| [+-][\d.]+ \|", printed, re.M)) == 3
+    assert printed.count("not installed") == 3
+    assert re.search(r"best: least margin [+-][\d.]+ dB \(three frames\)", printed)
+    assert re.search(r"peak memory \d+ MB after 50 frames, \d+ MB in the end", printed)

@@ -4,7 +4,9 @@ Requires PyTorch: ``pip install torch``.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -20,11 +22,12 @@ from torch import Tensor
 
 from .algorithm.framework import denoised
 from .algorithm.inputs import PlaneNoise
+from .algorithm.recipes import KINDS
 from .algorithm.settings import Recipe
 from .algorithm.tuning import Tuning
 from .arrays import as_array_like, to_device_of
 from .checks import checked_positive, shown
-from .engines.torch import run_pass
+from .engines.torch import Moved, run_pass
 from .noise import Noise
 from .noise.correlated import CorrelatedNoise
 from .noise.gaussian import GaussianNoise
@@ -32,6 +35,9 @@ from .patches.matching import FAR
 from .planning.levels import FLOOR, UNKNOWN
 from .planning.options import Options, checked_method
 from .planning.plan import Facts, Plan, plan_for
+from .video.flicker import gains_of
+from .video.motion import motions_of
+from .video.planning import with_depth
 
 __all__ = ["NLRidge"]
 
@@ -55,6 +61,9 @@ class NLRidge(torch.nn.Module):
         factor.
     correlation : array_like, optional
         The autocorrelation of the noise, as for `nlridge.CorrelatedNoise`. By default, the noise is white.
+    kind : {"image", "video", "volume"}, optional
+        What a batch consists of, as for `nlridge.recipe`: single images, which is the default, the frames of a video in
+        order, or the slices of a volume. Similar patches are searched for in the frames before and after as well.
     max_memory : int, optional
         The approximate number of bytes that a call may use at a time, in addition to a few copies of the images. The
         default is a quarter of the free memory of a CUDA device, and 128 MiB elsewhere. If the device runs out of
@@ -70,7 +79,8 @@ class NLRidge(torch.nn.Module):
     colour transform are treated as constants. Intermediate results are not kept for the gradient but computed again.
 
     Images of a batch that have the same recipe (always if `method` is a `Recipe`) and the same related channels are
-    denoised together. Up to rounding, the result is that of each image by itself.
+    denoised together. Up to rounding, the result is that of each image by itself. The frames of a video or a volume
+    are all denoised together, by one recipe.
 
     Computations are in float64 for float64 images and in float32 for all others, even under autocast. Python waits
     for the device once in a call, to read sigma, the correlation of the channels, and the number of non-finite pixels.
@@ -97,13 +107,18 @@ class NLRidge(torch.nn.Module):
         data_range: float = 1.0,
         strength: float = 1.0,
         correlation: npt.ArrayLike | None = None,
+        kind: str = "image",
         max_memory: int | None = None,
     ) -> None:
         super().__init__()
+        if kind not in KINDS:
+            raise ValueError(f"kind is {shown(kind)}; expected 'image', 'video' or 'volume'")
         self.method = checked_method(method)
         self.data_range = checked_positive("data_range", data_range)
         self.tuning = Tuning(strength)
         self.noise: Noise = _WHITE if correlation is None else CorrelatedNoise(0, correlation)
+        self.kind = kind
+        self.is_video = kind == "video"  # which may flicker and move
         self.max_memory = (
             None
             if max_memory is None
@@ -117,7 +132,7 @@ class NLRidge(torch.nn.Module):
         )
         if isinstance(self.noise, CorrelatedNoise):
             words += f", correlation=an array of shape {self.noise.correlation.shape}"
-        return words
+        return words if self.kind == "image" else f"{words}, kind={self.kind!r}"
 
     @torch.compiler.disable
     def forward(self, x: Tensor, sigma: float | Tensor) -> Tensor:
@@ -126,7 +141,7 @@ class NLRidge(torch.nn.Module):
         Parameters
         ----------
         x : Tensor of shape (batch, channels, height, width)
-            The noisy images, of any floating-point type and on any device.
+            The noisy images, or the frames of a video or a volume, of any floating-point type and on any device.
         sigma : float or Tensor
             Standard deviation of the noise, in the units of the images: a number, one number for each image, or a
             map that broadcasts against `x`.
@@ -140,12 +155,22 @@ class NLRidge(torch.nn.Module):
         images = x if x.dtype == torch.float64 else x.to(torch.float32)
         sigmas = _checked_sigma(sigma, images)
         with torch.autocast(x.device.type, enabled=False):
-            return self._denoised(images, sigmas).to(x.dtype)
+            if not self.is_video:
+                return self._denoised(images, sigmas, len(images)).to(x.dtype)
+            kept, places = _without_repetitions(images, sigmas)
+            sigmas = sigmas[kept] if len(sigmas) > 1 else sigmas
+            return self._denoised(images[kept], sigmas, len(images))[places].to(x.dtype)
 
-    def _denoised(self, images: Tensor, sigmas: Tensor) -> Tensor:
-        typical = _median(sigmas.flatten(2))[..., None, None]
+    def _denoised(self, images: Tensor, sigmas: Tensor, count: int) -> Tensor:
+        """The denoised images; `count` is their number with all repetitions."""
+        together = self.kind != "image"
+        if together and len(sigmas) > 1:  # patches of a group may have different noise
+            sigmas = sigmas.expand(-1, -1, *images.shape[2:])
+        as_measured = _one_below_the_other if together else _as_it_is
+        typical = _median(as_measured(sigmas).flatten(2))[..., None, None]
         scaled = images / typical  # in units of the noise
-        plans = self._plans(*_measured(images, sigmas, typical, scaled), tuple(images.shape))
+        facts = _measured(as_measured(images), sigmas, typical, as_measured(scaled))
+        plans = self._plans(*facts, tuple(images.shape), count)
         engine = partial(run_pass, max_memory=self.max_memory or _share_of_memory(images.device))
         result = images.clone()
         for members in _images_by_plan(plans):
@@ -156,25 +181,37 @@ class NLRidge(torch.nn.Module):
                 columns = to_device_of(images, parts[0].channels)
                 rotation = as_array_like(np.stack([planes.matrix for planes in parts]), images)
                 noisy = torch.einsum("bpc,bchw->pbhw", rotation, scaled[rows, columns])
-                noise = PlaneNoise(
-                    _variance(sigmas / typical, images.shape, rotation, rows, columns),
-                    first.correlation(parts[0]),
-                )
-                *_, estimate = denoised(noisy, noise, first.recipe, engine, self.tuning)
+                variance = _variance(sigmas / typical, images.shape, rotation, rows, columns)
+                gain, run = None, engine
+                if together:
+                    gain, moved = _changes(noisy, self.is_video)
+                    run = partial(engine, moved=moved)
+                if gain is not None:
+                    noisy, variance = noisy / gain, variance / gain**2
+                noise = PlaneNoise(variance, first.correlation(parts[0]))
+                *_, estimate = denoised(noisy, noise, first.recipe, run, self.tuning)
+                if gain is not None:
+                    estimate = estimate * gain
                 back = torch.einsum("bpc,pbhw->bchw", rotation, estimate)
                 result[rows, columns] = back * typical.expand_as(images[..., :1, :1])[rows, columns]
         return result
 
     def _plans(
-        self, levels: Array, covariances: Array, shape: tuple[int, int, int, int]
+        self, levels: Array, covariances: Array, shape: tuple[int, int, int, int], count: int
     ) -> list[Plan]:
-        """The plan of each image of a batch."""
+        """The plan of each image of a batch; the same for all frames that belong together."""
         ends = [(0.0, self.data_range)]
         options = Options(method=self.method, tuning=self.tuning)
-        return [
-            plan_for(shape[1:], Facts(self.noise, level, ends, covariance), options, 1 / level)
+        kind = self.kind if count > 1 else "image"
+        plans = [
+            plan_for(
+                shape[1:], Facts(self.noise, level, ends, covariance), options, 1 / level, kind
+            )
             for level, covariance in zip(levels, covariances, strict=True)
         ]
+        if self.kind == "image":
+            return plans
+        return [replace(plans[0], recipe=with_depth(plans[0].recipe, count))] * shape[0]
 
 
 _WHITE = GaussianNoise(0)  # needs no stabilising; the levels are passed beside it
@@ -236,6 +273,38 @@ def _checked_sigma(sigma: Any, images: Tensor) -> Tensor:
             f"({len(images)},), or a shape that broadcasts against that of x, {tuple(images.shape)}"
         )
     return sigmas
+
+
+def _as_it_is(images: Tensor) -> Tensor:
+    return images
+
+
+def _one_below_the_other(frames: Tensor) -> Tensor:
+    """Frames of (batch, channels, height, width) as one image, (1, channels, batch * height, width)."""
+    return frames.movedim(0, 1).flatten(1, 2)[None]
+
+
+def _without_repetitions(frames: Tensor, sigmas: Tensor) -> tuple[Tensor, Tensor]:
+    """The numbers of the frames that differ from the one before, and for each frame, its place among them.
+
+    The noise of a frame that is there twice is not independent, and would be taken for structure.
+    """
+    differs = (frames[1:] != frames[:-1]).flatten(1).any(1)
+    if len(sigmas) > 1:
+        differs |= (sigmas[1:] != sigmas[:-1]).flatten(1).any(1)
+    differs = torch.cat([differs.new_ones(1), differs])
+    return differs.nonzero()[:, 0], differs.cumsum(0) - 1
+
+
+def _changes(planes: Tensor, is_video: bool) -> tuple[Tensor | None, Moved]:
+    """The gain of each frame, or None if all are the same, and how frames have moved. The slices of a volume do not."""
+    if not is_video:
+        return None, np.zeros((planes.shape[1], 2))
+    frames = planes[:1].detach().movedim(1, 0).cpu().numpy()
+    gains = np.array(list(gains_of(iter(frames))))[:, None, None]
+    motions = motions_of(iter(frames / gains[:, None]), repeat(False))
+    moved = np.cumsum([motion[:2] for motion in motions], axis=0) / planes.shape[2]
+    return None if np.all(gains == 1) else as_array_like(gains[None], planes), moved
 
 
 def _median(values: Tensor) -> Tensor:

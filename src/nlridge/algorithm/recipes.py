@@ -85,7 +85,10 @@ def _recipe(name: str, kind: str, level: float) -> Recipe:
     table = {"image": _RECIPES, "video": _VIDEO, "volume": _VOLUME}[kind]
     if name in table:
         return table[name](level)
-    return _across_frames(_RECIPES[name](level), 3 if kind == "volume" else 1)
+    image = _RECIPES[name](level)
+    # The patches of BM3D are square, and NL-Bayes needs groups of more patches than a patch has pixels.
+    has_depth = kind == "volume" and isinstance(image.family, Ridge)
+    return _across_frames(image, 3 if has_depth else 1)
 
 
 def table_level(sigma: float, data_range: float) -> float:

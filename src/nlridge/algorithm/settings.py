@@ -292,6 +292,10 @@ class Recipe:
             raise TypeError(f"prefilter is {shown(self.prefilter)}; expected True or False")
         if not (self.frames is None or isinstance(self.frames, FrameSearch)):
             raise TypeError(f"frames is {shown(self.frames)}; expected a FrameSearch or None")
+        if self.frames is not None and self.frames.depth > 1 and not self.family.stacks_planes:
+            raise ValueError(
+                f"depth is {self.frames.depth}; expected 1, since the patches of {self.family!r} have one plane"
+            )
         if self.second is not None and self.family.refine is None:
             raise ValueError(
                 f"second is {self.second}; expected None, since {self.family!r} has one step"

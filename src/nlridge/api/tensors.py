@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..checks import shown
+from ..noise import Noise
 from ..noise.correlated import CorrelatedNoise
 from ..noise.gaussian import GaussianNoise
 from ..planning.blind import estimated_noise
@@ -18,8 +19,10 @@ from ..planning.options import Options
 from ..planning.ranges import known_ends, typical_ends
 from ..progress import Progress
 from ..torch import NLRidge
+from ..video.planning import SequenceAxis
 from .arguments import checked_progress, checked_workers, expect_none, frame_of
 from .in_memory import denoise_array, frames_of
+from .sequences import denoise_sequences, sequences_of
 
 
 def denoise_tensor(
@@ -29,6 +32,7 @@ def denoise_tensor(
     mask: Any,
     stack_axis: Any,
     channel_axis: Any,
+    sequence: SequenceAxis | None,
     workers: int | None,
     progress: Progress,
 ) -> Tensor:
@@ -40,13 +44,20 @@ def denoise_tensor(
     on_cpu = image.device.type == "cpu"
     if on_cpu and not (torch.is_grad_enabled() and image.requires_grad):
         threads, progress = checked_workers(workers), checked_progress(progress)
-        axes = {"stack_axis": stack_axis, "channel_axis": channel_axis}
-        frames = frames_of(on_host(image), options, mask=on_host(mask), workers=threads, **axes)
-        return torch.as_tensor(denoise_array(frames, threads, progress)).to(dtype)
+        axes: dict[str, Any] = {"stack_axis": stack_axis, "channel_axis": channel_axis}
+        on_cpu_as = {"mask": on_host(mask), "workers": threads, **axes}
+        if sequence is None:
+            frames = frames_of(on_host(image), options, **on_cpu_as)
+            return torch.as_tensor(denoise_array(frames, threads, progress)).to(dtype)
+        sequences = sequences_of(on_host(image), options, sequence, **on_cpu_as)
+        return torch.as_tensor(denoise_sequences(sequences, threads, progress)).to(dtype)
     where = "for a tensor " + ("that needs a gradient" if on_cpu else f"on {image.device}")
     if mask is not None:
         raise ValueError(f"mask is given; expected None {where}")
     expect_none(where, workers=workers, progress=progress)
+    if sequence is not None:
+        result = _denoise_sequences(image, options, sequence, where, stack_axis, channel_axis)
+        return result.to(dtype)
     return _denoise_frames(image, options, where, stack_axis, channel_axis).to(dtype)
 
 
@@ -59,12 +70,7 @@ def _denoise_frames(
     clean = []
     for k, frame in enumerate(layout.frames(image)):
         noise = options.noise or estimated_noise(on_host(frame), None, options.kind)
-        base = noise.noise if isinstance(noise, CorrelatedNoise) else noise
-        if not isinstance(base, GaussianNoise):
-            raise ValueError(
-                f"noise is {shown(noise)}; expected Gaussian noise {where}: "
-                "pass sigma, or the image as an array"
-            )
+        _check_noise(noise, where)
         level = np.reshape(noise.level, (-1, 1, 1)) if levels is None else frame_of(levels, k)
         floats = frame if frame.is_floating_point() else frame.float()
         if not np.any(level):
@@ -84,6 +90,54 @@ def _denoise_frames(
         clean.append(module(floats[None], torch.tensor(level))[0])
     result: Tensor = layout.like_image(torch.stack(clean))
     return result
+
+
+def _denoise_sequences(
+    image: Tensor,
+    options: Options,
+    axis: SequenceAxis,
+    where: str,
+    stack_axis: Any,
+    channel_axis: Any,
+) -> Tensor:
+    """Denoise frames that belong together; they are planned on a copy in host memory."""
+    sequences = sequences_of(
+        on_host(image),
+        options,
+        axis,
+        mask=None,
+        stack_axis=stack_axis,
+        channel_axis=channel_axis,
+        workers=checked_workers(None),
+    )
+    clean = []
+    for k, frames in enumerate(sequences.layout.frames(image)):
+        sequence = sequences.plan(k)
+        plan = sequence.plan
+        _check_noise(plan.noise, where)
+        if k == 0:  # the same noise for all
+            warn_about(plan.doubt)
+        floats = frames if frames.is_floating_point() else frames.float()
+        if not plan.planes:
+            clean.append(floats)
+            continue
+        # The recipe is chosen, so that the range does not matter.
+        correlation = getattr(plan.noise, "correlation", None)
+        module = NLRidge(plan.recipe, data_range=1e-200, correlation=correlation, kind="video")
+        module.tuning, module.is_video = options.tuning, sequence.is_video
+        levels = sequences.frames(k).levels if sequence.levels is None else sequence.levels[None]
+        clean.append(module(floats, torch.tensor(levels)))
+    result: Tensor = sequences.layout.like_image(torch.stack(clean))
+    return result
+
+
+def _check_noise(noise: Noise, where: str) -> None:
+    base = noise.noise if isinstance(noise, CorrelatedNoise) else noise
+    if not isinstance(base, GaussianNoise):
+        raise ValueError(
+            f"noise is {shown(noise)}; expected Gaussian noise {where}: "
+            "pass sigma, or the image as an array"
+        )
 
 
 def _dtype_of(image: Tensor) -> np.dtype[Any]:

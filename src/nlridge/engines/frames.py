@@ -287,21 +287,27 @@ def reach_of(step: Pass) -> int:
 
 def blocks_of(size: tuple[int, int], step: Pass, number: int) -> list[Block]:
     """The blocks of reference patches of the frame with this number in the whole sequence."""
+    ys, xs = references_of_frame(size, step, number)
+    return [Block(ys[k : k + _ROWS], xs) for k in range(0, len(ys), _ROWS)]
+
+
+def references_of_frame(size: tuple[int, int], step: Pass, number: int) -> Block:
+    """The reference patches of the frame with this number in the whole sequence."""
     ys, xs = (
         references(length, step, shift * number)
         for length, shift in zip(size, _STAGGER, strict=True)
     )
-    return [Block(ys[k : k + _ROWS], xs) for k in range(0, len(ys), _ROWS)]
+    return Block(ys, xs)
 
 
 def _all_sizes(size: tuple[int, int], step: Pass) -> set[int]:
     """The sizes that groups of any frame can have."""
     places = Block(*(np.arange(length - step.settings.patch_size + 1) for length in size))
     others = range(2 * step.frames.radius + 1)
-    return {int(m) for k in others for m in np.unique(_group_sizes(places, size, step, k))}
+    return {int(m) for k in others for m in np.unique(group_sizes_across(places, size, step, k))}
 
 
-def _group_sizes(block: Block, size: tuple[int, int], step: Pass, others: int) -> Positions:
+def group_sizes_across(block: Block, size: tuple[int, int], step: Pass, others: int) -> Positions:
     """The number of patches in the group of each reference, if so many other frames are searched.
 
     If the windows contain fewer patches than asked for, it is as many as they contain in any case: the windows in other
@@ -399,7 +405,7 @@ def _denoise_block(
     layout, patch, depth = rings.noisy.layout, step.settings.patch_size, step.frames.depth
     variance = np.asarray(inputs.noise.variance, np.float32).reshape(-1)[:1]
     most = max(denoiser.planes.group_size for denoiser in denoisers)
-    sizes = np.minimum(_group_sizes(work.block, size, step, len(searched) - 1), most)
+    sizes = np.minimum(group_sizes_across(work.block, size, step, len(searched) - 1), most)
     frames = np.array([number % layout.slots * layout.frame for number in searched], np.intp)
     key = work.number, int(work.block.ys[0])
     matches = None if groups is None else groups.pop(key, None)

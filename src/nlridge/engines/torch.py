@@ -2,47 +2,58 @@
 
 Matching, gathering and averaging are written for tensors; groups are denoised by the family's formula, many at a
 time. Images are tensors of (planes, batch, height, width). A strip consists of rows of reference patches of one
-image, or of several images if they are small; it reads and writes the pixels that its windows reach. Python
-never reads a computed value, so that it never waits for the device.
+image, or of several images if they are small; it reads and writes the pixels that its windows reach. If the batch
+consists of frames that belong together, a strip has the reference patches of one frame, and reads and writes all frames
+that are searched. Python never reads a computed value, so that it never waits for the device.
 """
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, pad
 from torch.utils.checkpoint import checkpoint
 
 from ..algorithm.inputs import StepInputs
-from ..algorithm.passes import Pass, PlaneSet
+from ..algorithm.passes import ONE_FRAME, Pass, PlaneSet
 from ..arrays import to_device_of
 from ..families import GroupNoise
 from ..families.family import evaluate
 from ..families.whitening import Whitening, evaluate_whitened, whitening_of
 from ..patches.matching import BRIGHT, FAR
-from .grid import Block, Positions, group_sizes, references
+from .frames import group_sizes_across, references_of_frame
+from .grid import Block, Positions, references
 
 Groups: TypeAlias = dict[tuple[int, ...], Tensor]
 """The positions of the similar patches of each strip, by the strip's key."""
 Sums: TypeAlias = tuple[Tensor, Tensor]
+Moved: TypeAlias = npt.NDArray[np.float64]
+"""The rows and columns by which each frame has moved as a whole since the first, in units of its height: (frames, 2)."""
 
 _LEAST_MEMORY = 2**20
+# Rows between two frames of a group: their noise is independent, however few rows they have.
+_APART = 2**20
 
 
 class Strip(NamedTuple):
     """Evenly spaced rows of reference patches of some images, and the rows of pixels that they reach."""
 
     images: slice
+    """The images, or the frame, that the reference patches belong to."""
     block: Block
     pixels: slice
+    searched: slice
+    """The images that are read and written: the same, or the frames in which patches are searched for."""
 
     def of(self, image: Tensor) -> Tensor:
         """The pixels of an image that the strip reaches."""
-        return image[:, self.images, self.pixels]
+        return image[:, self.searched, self.pixels]
 
     @property
     def key(self) -> tuple[int, ...]:
@@ -51,16 +62,24 @@ class Strip(NamedTuple):
 
 
 def run_pass(
-    inputs: StepInputs, step: Pass, groups: Groups | None = None, *, max_memory: int
+    inputs: StepInputs,
+    step: Pass,
+    groups: Groups | None = None,
+    *,
+    max_memory: int,
+    moved: Moved | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Match on `inputs.similar`, denoise the groups, and average their patches into images.
 
-    Like `nlridge.engines.cpu.run_pass`, for tensors. `max_memory` is the number of bytes to use at a time; if the
-    device runs out of memory, the pass is repeated with half of it.
+    Like `nlridge.engines.cpu.run_pass`, for tensors; like `nlridge.engines.frames.run_pass` if the images of a batch
+    are frames that belong together, and it is known how they have `moved`. `max_memory` is the number of bytes to use at
+    a time; if the device runs out of memory, the pass is repeated with half of it.
     """
+    if moved is None:
+        step = replace(step, frames=ONE_FRAME)
     while True:
         try:
-            return _run_pass(inputs, step, groups, max_memory)
+            return _run_pass(inputs, step, groups, max_memory, moved)
         except torch.OutOfMemoryError:
             if max_memory <= _LEAST_MEMORY:
                 raise
@@ -76,31 +95,37 @@ def run_pass(
 
 
 def _run_pass(
-    inputs: StepInputs, step: Pass, stored: Groups | None, max_memory: int
+    inputs: StepInputs, step: Pass, stored: Groups | None, max_memory: int, moved: Moved | None
 ) -> tuple[Tensor, Tensor]:
-    noisy, similar, patch = inputs.noisy, inputs.similar, step.settings.patch_size
+    noisy, similar = inputs.noisy, inputs.similar
+    find: Callable[..., Tensor] = match
+    strips = _strips(similar, step, max_memory)
+    if moved is not None:
+        similar = _in_depth(similar, step.frames.depth)
+        find = partial(match_across, moved)
+        strips = _strips_of_frames(similar, step, max_memory)
     sets = step.plane_sets(len(noisy))
     whitenings = [_whitening(inputs, planes, step) for planes in sets]
     sums = noisy.new_zeros((2 if inputs.keeps_noise else 1, *noisy.shape))
     weight = noisy.new_zeros((len(sets), *noisy.shape[1:]))
     most = max(planes.group_size for planes in sets)
-    for strip in _strips(similar, step, max_memory):
-        places = _places(similar, strip, step, most, stored)
+    for strip in strips:
+        places = _stored(partial(find, similar, strip, step, most), strip, stored)
         strip_inputs = inputs.mapped(strip.of)
         for k, (planes, whitening) in enumerate(zip(sets, whitenings, strict=True)):
             sums_of = _recomputed(partial(_sums, strip_inputs, planes, step, whitening), inputs)
             for groups in _of_one_size(places, strip, noisy.shape[2:], step, planes.group_size):
-                bytes_of_a_group = _bytes_of_a_group(groups, planes, patch, noisy)
+                bytes_of_a_group = _bytes_of_a_group(groups, planes, step, noisy)
                 if whitening is not None:  # its matrices, and the whitened groups
                     bytes_of_a_group *= 2
                 at_once = max_memory // bytes_of_a_group
                 for part in groups.split(max(1, at_once)):
                     part_sums, corners = sums_of(part)
-                    sums[:, planes.planes, strip.images, strip.pixels] += part_sums
-                    weight[k, strip.images, strip.pixels] += corners
+                    sums[:, planes.planes, strip.searched, strip.pixels] += part_sums
+                    weight[k, strip.searched, strip.pixels] += corners
     change = torch.cat(
         [
-            sums[:, planes.planes] / _weights_of_pixels(corners, patch)
+            sums[:, planes.planes] / _weights_of_pixels(corners, step)
             for planes, corners in zip(sets, weight, strict=True)
         ],
         dim=1,
@@ -115,7 +140,8 @@ def _whitening(inputs: StepInputs, planes: PlaneSet, step: Pass) -> Whitening | 
     correlation, settings = inputs.noise.correlation, step.settings
     if correlation is None:
         return None
-    return whitening_of(correlation[planes.planes], settings.patch_size, settings.window)
+    own = np.repeat(correlation[planes.planes], step.frames.depth, axis=0)
+    return whitening_of(own, settings.patch_size, step.widest_window)
 
 
 def _strips(similar: Tensor, step: Pass, max_memory: int) -> Iterator[Strip]:
@@ -123,7 +149,7 @@ def _strips(similar: Tensor, step: Pass, max_memory: int) -> Iterator[Strip]:
     _, batch, height, width = similar.shape
     settings = step.settings
     ys, xs = (references(length, step) for length in (height, width))
-    window, radius = settings.window, settings.window // 2
+    window = settings.window
     floats_of_a_row = 4 * len(xs) * window**2 + 3 * settings.patch_size * window * width
     rows = max(1, max_memory // (floats_of_a_row * similar.element_size()))
     images = max(1, rows // len(ys))
@@ -133,12 +159,34 @@ def _strips(similar: Tensor, step: Pass, max_memory: int) -> Iterator[Strip]:
         for start in range(0, len(run), rows)
     ]
     for first in range(0, batch, images):
+        members = slice(first, first + images)
         for strip_ys in strips:
-            reach = slice(
-                max(0, int(strip_ys[0]) - radius),
-                min(height, int(strip_ys[-1]) + settings.patch_size + radius),
-            )
-            yield Strip(slice(first, first + images), Block(strip_ys, xs), reach)
+            yield _strip(members, Block(strip_ys, xs), step, height)
+
+
+def _strip(images: slice, block: Block, step: Pass, height: int) -> Strip:
+    radius, patch = step.settings.window // 2, step.settings.patch_size
+    top, bottom = int(block.ys[0]) - radius, int(block.ys[-1]) + patch + radius
+    return Strip(images, block, slice(max(0, top), min(height, bottom)), images)
+
+
+def _strips_of_frames(similar: Tensor, step: Pass, max_memory: int) -> Iterator[Strip]:
+    """The same for frames that belong together: a strip reads and writes all of the frames that are searched."""
+    planes, count, height, width = similar.shape
+    settings, search = step.settings, step.frames
+    patch, side = settings.patch_size, max(search.near, search.far)
+    candidates = settings.window**2 + 2 * search.radius * side**2
+    compared = planes * (3 * side * patch**2 + 2 * (side + patch) ** 2)
+    for number in range(count):
+        ys, xs = references_of_frame((height, width), step, number)
+        floats_of_a_row = len(xs) * (4 * candidates + compared)
+        rows = max(1, max_memory // (floats_of_a_row * similar.element_size()))
+        first, last = max(0, number - search.radius), min(number + search.radius, count - 1)
+        searched = slice(first, last + search.depth)
+        for run in _evenly_spaced(ys, settings.stride):
+            for start in range(0, len(run), rows):
+                block = Block(run[start : start + rows], xs)
+                yield Strip(slice(number, number + 1), block, slice(0, height), searched)
 
 
 def _evenly_spaced(positions: Positions, stride: int) -> list[Positions]:
@@ -146,12 +194,12 @@ def _evenly_spaced(positions: Positions, stride: int) -> list[Positions]:
     return np.split(positions, 1 + np.flatnonzero(np.diff(positions) != stride))
 
 
-def _places(similar: Tensor, strip: Strip, step: Pass, count: int, stored: Groups | None) -> Tensor:
-    """The result of `match`, from `stored` if it is there, and kept there for the next round if it is not."""
+def _stored(find: Callable[[], Tensor], strip: Strip, stored: Groups | None) -> Tensor:
+    """The places that `find` returns, from `stored` if they are there, and kept there for the next round if not."""
     if stored is None:
-        return match(similar, strip, step, count)
+        return find()
     if strip.key not in stored:
-        stored[strip.key] = match(similar, strip, step, count).int()
+        stored[strip.key] = find().int()
     return stored[strip.key].long()
 
 
@@ -162,6 +210,24 @@ def match(similar: Tensor, strip: Strip, step: Pass, count: int) -> Tensor:
     A patch is given by the index of its corner among the pixels of the strip. If the window contains fewer patches,
     the rest of the row is meaningless.
     """
+    batch, width = len(similar[0, strip.images]), similar.shape[-1]
+    patch, window = step.settings.patch_size, step.settings.window
+    ys, xs = strip.block
+    distances = _distances(similar, strip, step)
+    nearest = distances.flatten(-2).topk(min(count, window**2), largest=False).indices
+    image = torch.arange(batch, device=similar.device)
+    first = (image * (strip.pixels.stop - strip.pixels.start))[:, None, None, None]
+    corner = ys - strip.pixels.start - window // 2
+    y = to_device_of(similar, corner)[:, None, None] + nearest // window
+    x = to_device_of(similar, xs - window // 2)[:, None] + nearest % window
+    # Even if distances are NaN, these must be patches of the image.
+    y = y.clamp(0, strip.pixels.stop - strip.pixels.start - patch)
+    x = x.clamp(0, width - patch)
+    return ((first + y) * width + x).flatten(0, 2)
+
+
+def _distances(similar: Tensor, strip: Strip, step: Pass) -> Tensor:
+    """The squared distances of the patches in the window of each reference: (batch, rows, columns, window, window)."""
     planes, _, height, width = similar.shape
     settings = step.settings
     ys, xs = strip.block
@@ -189,23 +255,92 @@ def match(similar: Tensor, strip: Strip, step: Pass, count: int) -> Tensor:
             distances[:, :, column : column + len(run), dy] = wide
             column += len(run)
     distances[..., radius, radius] = -1  # the reference itself always comes first
-    nearest = distances.flatten(-2).topk(min(count, window**2), largest=False).indices
-    image = torch.arange(batch, device=similar.device)
-    first = (image * (strip.pixels.stop - strip.pixels.start))[:, None, None, None]
-    corner = ys - strip.pixels.start - radius
-    y = to_device_of(similar, corner)[:, None, None] + nearest // window
-    x = to_device_of(similar, xs - radius)[:, None] + nearest % window
-    # Even if distances are NaN, these must be patches of the image.
-    y = y.clamp(0, strip.pixels.stop - strip.pixels.start - patch)
-    x = x.clamp(0, width - patch)
-    return ((first + y) * width + x).flatten(0, 2)
+    return distances
+
+
+def _in_depth(similar: Tensor, depth: int) -> Tensor:
+    """The frames in which patches are searched for; those of a patch that extends over several are its planes."""
+    if depth == 1:
+        return similar
+    return similar[0].unfold(0, depth, 1).movedim(-1, 0)
+
+
+@torch.no_grad()
+def match_across(moved: Moved, similar: Tensor, strip: Strip, step: Pass, count: int) -> Tensor:
+    """`match` for frames that belong together: references are followed from frame to frame.
+
+    See `patches.tracking`. A patch is given by the index of its corner among the pixels of all frames of the strip.
+    """
+    _, frames, height, width = similar.shape
+    search, patch, radius = step.frames, step.settings.patch_size, step.settings.window // 2
+    number, first = strip.images.start, strip.searched.start
+    ys, xs = (
+        to_device_of(similar, np.ravel(corners))
+        for corners in np.meshgrid(*strip.block, indexing="ij")
+    )
+    own = _strip(strip.images, strip.block, step, height)
+    distances = [_distances(similar, own, step).flatten(0, 2).flatten(1)]
+
+    def window(y: Tensor, x: Tensor, frame: int, reach: int) -> Tensor:
+        """The places of the patches around (y, x)."""
+        steps = torch.arange(-reach, reach + 1, device=similar.device)
+        # Even if distances are NaN, these must be patches of the frame.
+        rows = (y[:, None] + steps).clamp(0, height - patch)
+        columns = (x[:, None] + steps).clamp(0, width - patch)
+        corners = ((frame - first) * height + rows)[:, :, None] * width + columns[:, None]
+        return corners.flatten(1)
+
+    places = [window(ys, xs, number, radius)]
+    references = _cut(similar[:, number], ys, xs, patch)
+    shifts = np.round(height * (moved - moved[number])).astype(int).tolist()
+    for direction in (-1, 1):
+        # The place in the coordinates of the references, and how it moves from frame to frame.
+        still_y, still_x, move_y, move_x = ys, xs, torch.zeros_like(ys), torch.zeros_like(xs)
+        frame = number + direction
+        while 0 <= frame < frames and abs(frame - number) <= search.radius:
+            side = search.near if abs(frame - number) == 1 else search.far
+            reach = side // 2
+            shift_y, shift_x = shifts[frame]
+            y = (still_y + move_y + shift_y).clamp(0, height - patch)
+            x = (still_x + move_x + shift_x).clamp(0, width - patch)
+            around = pad(similar[:, frame], (reach,) * 4, value=float(FAR))
+            squares = _compared(_cut(around, y, x, side + patch - 1), references, side)
+            distances.append(squares)
+            places.append(window(y, x, frame, reach))
+            best = squares.argmin(-1)
+            best_y, best_x = best // side - reach, best % side - reach
+            move_y, move_x = move_y + best_y, move_x + best_x
+            still_y, still_x = y + best_y - shift_y, x + best_x - shift_x
+            frame += direction
+    values = torch.cat(distances, dim=1)
+    nearest = values.topk(min(count, values.shape[1]), largest=False).indices
+    return torch.cat(places, dim=1).gather(1, nearest)
+
+
+def _cut(frame: Tensor, y: Tensor, x: Tensor, side: int) -> Tensor:
+    """The squares of a frame of (planes, height, width) with the given corners: (planes, squares, side, side)."""
+    steps = torch.arange(side, device=frame.device)
+    return frame[:, (y[:, None] + steps)[:, :, None], (x[:, None] + steps)[:, None]]
+
+
+def _compared(around: Tensor, references: Tensor, side: int) -> Tensor:
+    """The squared distances of the patches around each place from the reference: (references, side * side)."""
+    patch = references.shape[-1]
+    rows = []
+    for dy in range(side):
+        patches = around[:, :, dy : dy + patch].unfold(-1, patch, 1)
+        rows.append((patches - references[..., None, :]).square_().sum((0, 2, 4)))
+    return torch.cat(rows, dim=1)
 
 
 def _of_one_size(
     places: Tensor, strip: Strip, shape: tuple[int, int], step: Pass, most: int
 ) -> Iterator[Tensor]:
     """Yield the groups of a strip by their size: (groups, size)."""
-    sizes = group_sizes(strip.block, shape, step.settings, most)
+    others = 0
+    if step.frames.radius > 0:
+        others = strip.searched.stop - strip.searched.start - step.frames.depth
+    sizes = np.minimum(group_sizes_across(strip.block, shape, step, others), most)
     for size in np.unique(sizes):
         if (sizes == size).all():
             yield places[:, :size]
@@ -214,9 +349,9 @@ def _of_one_size(
             yield places[to_device_of(places, groups), :size]
 
 
-def _bytes_of_a_group(groups: Tensor, planes: PlaneSet, patch: int, noisy: Tensor) -> int:
+def _bytes_of_a_group(groups: Tensor, planes: PlaneSet, step: Pass, noisy: Tensor) -> int:
     """The memory that a formula needs for a group: copies of the patches, square matrices, and pixel indices."""
-    n, m = planes.number * patch**2, groups.shape[1]
+    n, m = planes.number * step.frames.depth * step.settings.patch_size**2, groups.shape[1]
     return noisy.element_size() * (8 * n * m + 6 * (m**2 + n**2)) + 8 * n * m
 
 
@@ -235,12 +370,20 @@ def _sums(
 
     The first axis of the sums has two entries if some noise is to be kept: the sums without it and with it.
     """
-    planes, patch, partly = plane_set.planes, step.settings.patch_size, inputs.partly
-    noisy, guide, variance = inputs.noisy, inputs.guide, inputs.noise.variance
+    planes, patch, depth = plane_set.planes, step.settings.patch_size, step.frames.depth
+    noisy, guide, partly, variance = (
+        inputs.noisy,
+        inputs.guide,
+        inputs.partly,
+        inputs.noise.variance,
+    )
     keep = 0.0 if partly is None else partly.keep
     shape = noisy[planes].shape
-    steps = torch.arange(patch, device=noisy.device)
-    pixels = groups[:, None] + (steps[:, None] * shape[-1] + steps).flatten()[:, None]
+    height, width = shape[2:]
+    steps, frames = (torch.arange(length, device=noisy.device) for length in (patch, depth))
+    corners = (frames[:, None, None] * height + steps[:, None]) * width
+    pixels = groups[:, None] + (corners + steps).flatten()[:, None]
+    frame_of = groups // (height * width)
 
     def gathered(image: Tensor) -> Tensor:
         """The groups of an image, (groups, n, m)."""
@@ -248,7 +391,15 @@ def _sums(
 
     Y = gathered(noisy)
     X = Y if guide is noisy else gathered(guide)
-    V = gathered(variance.expand_as(noisy)) if isinstance(variance, Tensor) else variance
+    V = variance
+    if isinstance(variance, Tensor):
+        if variance.shape[2:] == (
+            1,
+            1,
+        ):  # the noise of a group is that of the frame of its reference
+            V = variance[0].flatten()[frame_of[:, :1, None]]
+        else:
+            V = gathered(variance.expand_as(noisy))
     left = 1.0
     if partly is not None:
         spread = (gathered(partly.original) - Y).var((1, 2), correction=0, keepdim=True)
@@ -260,13 +411,12 @@ def _sums(
     V = V * left**2
     # A formula is promised a number, or a tensor of the shape of Y.
     noise = GroupNoise(V.expand_as(Y) if isinstance(V, Tensor) else V)
-    formula, width = step.estimator.formula, shape[-1]
+    formula = step.estimator.formula
     if whitening is None:
         estimate, weights = evaluate(formula, Y, X, noise)
     else:
-        estimate, weights = evaluate_whitened(
-            formula, Y, X, noise, whitening, groups // width, groups % width
-        )
+        rows = groups // width + _APART * frame_of
+        estimate, weights = evaluate_whitened(formula, Y, X, noise, whitening, rows, groups % width)
     # Changes are averaged rather than pixels: sums of bright pixels would lose digits.
     change = estimate - Y
     kinds = [change, (1 - keep / left) * change] if keep > 0 else [change]
@@ -278,12 +428,15 @@ def _sums(
     sums = [
         added(values, pixels)
         for kind in kinds
-        for values in (weights[:, None] * kind).split(patch**2, dim=1)
+        for values in (weights[:, None] * kind).split(depth * patch**2, dim=1)
     ]
     return torch.stack(sums).view(len(kinds), *shape), added(weights, groups)
 
 
-def _weights_of_pixels(corners: Tensor, patch: int) -> Tensor:
+def _weights_of_pixels(corners: Tensor, step: Pass) -> Tensor:
     """The sum of the weights of the patches that cover each pixel, from the weights at their corners."""
+    patch, depth = step.settings.patch_size, step.frames.depth
+    if depth > 1:  # a patch that begins in a frame extends over the next ones
+        corners = pad(corners, (0, 0, 0, 0, depth - 1, 0)).unfold(0, depth, 1).sum(-1)
     before = pad(corners[:, None], (patch - 1, 0, patch - 1, 0))
     return avg_pool2d(before, patch, stride=1, divisor_override=1)[:, 0]

@@ -26,12 +26,13 @@ def gains(frames: Stream) -> Stream:
     """The gain of each frame of (planes, height, width), in units of the noise, by its first plane."""
 
     def start() -> Iterator[np.float32]:
-        return _gains(iter(frames))
+        return gains_of(iter(frames))
 
     return Stream(start, (1, 1, 1))
 
 
-def _gains(frames: Iterator[Frame]) -> Iterator[np.float32]:
+def gains_of(frames: Iterator[Frame]) -> Iterator[np.float32]:
+    """Yield the gain of each frame."""
     changes: deque[float] = deque([0.0] * MEMORY, MEMORY)
     before = None
     weights = np.arange(1, MEMORY + 1) / MEMORY  # the latest change counts as a whole

@@ -27,14 +27,15 @@ def motions(frames: Stream, repeats: Stream) -> Stream:
     """The `Motion` of each frame of (planes, height, width), by its first plane; `repeats` tells which are repeated."""
 
     def start() -> Iterator[Motion]:
-        return _motions(iter(frames), iter(repeats))
+        return motions_of(iter(frames), iter(repeats))
 
     return Stream(start, (1, 1, 1))
 
 
-def _motions(frames: Iterator[Frame], repeats: Iterator[bool]) -> Iterator[Motion]:
+def motions_of(frames: Iterator[Frame], repeats: Iterator[bool]) -> Iterator[Motion]:
+    """Yield the `Motion` of each frame."""
     before = None
-    for frame, repeated in zip(frames, repeats, strict=True):
+    for frame, repeated in zip(frames, repeats, strict=False):
         means = block_means(frame[0], (_BLOCK, _BLOCK))
         if before is None or repeated:
             yield Motion(repeats=repeated)

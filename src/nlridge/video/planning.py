@@ -141,18 +141,18 @@ def plan_of(
     plan = plan_for(shape, facts, options, kind=kind)
     return replace(
         plan,
-        recipe=_with_depth(plan.recipe, count),
-        runs=tuple(replace(run, recipe=_with_depth(run.recipe, count)) for run in plan.runs),
+        recipe=with_depth(plan.recipe, count),
+        runs=tuple(replace(run, recipe=with_depth(run.recipe, count)) for run in plan.runs),
     )
 
 
-def _with_depth(recipe: Recipe, count: int) -> Recipe:
+def with_depth(recipe: Recipe, count: int) -> Recipe:
     """The recipe, with patches that extend over no more than `count` frames."""
     if recipe.frames is None or recipe.frames.depth <= count:
         return recipe
     coarse = recipe.coarse
     if coarse is not None:
-        coarse = replace(coarse, recipe=_with_depth(coarse.recipe, count))
+        coarse = replace(coarse, recipe=with_depth(coarse.recipe, count))
     return replace(recipe, frames=replace(recipe.frames, depth=count), coarse=coarse)
 
 
