@@ -6,7 +6,6 @@ Requires PyTorch: ``pip install torch``.
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import repeat
 from typing import Any
 
 import numpy as np

@@ -254,11 +254,6 @@ def denoise(  # type: ignore[misc]
     sequence = checked_sequence(time_axis, depth_axis, spacing)
     if sequence is not None:
         expect_none(f"with {sequence.name}", client=client)
-    if sequence is not None and out is None and not (is_dask(image) or is_tensor(image)):
-        expect_none("without out", tile=tile)
-        threads, progress = checked_workers(workers), checked_progress(progress)
-        sequences = sequences_of(image, options_for(sigma), sequence, workers=threads, **layout)
-        return denoise_sequences(sequences, threads, progress)
     if is_tensor(image):
         expect_none("for a tensor", out=out, tile=tile, client=client)
         from .tensors import denoise_tensor, on_host  # imports PyTorch
@@ -267,6 +262,11 @@ def denoise(  # type: ignore[misc]
         return denoise_tensor(
             image, options, sequence=sequence, workers=workers, progress=progress, **layout
         )
+    if sequence is not None and out is None and not is_dask(image):
+        expect_none("without out", tile=tile)
+        threads, progress = checked_workers(workers), checked_progress(progress)
+        sequences = sequences_of(image, options_for(sigma), sequence, workers=threads, **layout)
+        return denoise_sequences(sequences, threads, progress)
     if is_dask(image) or out is not None:
         from ..large.entry import denoise_large
 

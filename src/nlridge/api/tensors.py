@@ -112,9 +112,7 @@ def _denoise_sequences(
     )
     clean = []
     for k, frames in enumerate(sequences.layout.frames(image)):
-        sequence, levels = sequences.plan(k), sequences.frames(k).levels
-        if sequence.levels is not None:
-            levels = sequence.levels[None]
+        sequence = sequences.plan(k)
         plan = sequence.plan
         _check_noise(plan.noise, where)
         if k == 0:  # the same noise for all
@@ -127,6 +125,7 @@ def _denoise_sequences(
         correlation = getattr(plan.noise, "correlation", None)
         module = NLRidge(plan.recipe, data_range=1e-200, correlation=correlation, kind="video")
         module.tuning, module.is_video = options.tuning, sequence.is_video
+        levels = sequences.frames(k).levels if sequence.levels is None else sequence.levels[None]
         clean.append(module(floats, torch.tensor(levels)))
     result: Tensor = sequences.layout.like_image(torch.stack(clean))
     return result

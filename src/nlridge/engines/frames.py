@@ -293,7 +293,7 @@ def blocks_of(size: tuple[int, int], step: Pass, number: int) -> list[Block]:
 
 
 def references_of_frame(size: tuple[int, int], step: Pass, number: int) -> Block:
-    """The reference patches of the frame with this number."""
+    """The reference patches of the frame with this number in the whole sequence."""
     ys, xs = (
         references(length, step, shift * number)
         for length, shift in zip(size, _STAGGER, strict=True)

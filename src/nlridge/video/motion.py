@@ -35,7 +35,7 @@ def motions(frames: Stream, repeats: Stream) -> Stream:
 def motions_of(frames: Iterator[Frame], repeats: Iterator[bool]) -> Iterator[Motion]:
     """Yield the `Motion` of each frame."""
     before = None
-    for frame, repeated in zip(frames, repeats, strict=False):
+    for frame, repeated in zip(frames, repeats, strict=True):
         means = block_means(frame[0], (_BLOCK, _BLOCK))
         if before is None or repeated:
             yield Motion(repeats=repeated)
