@@ -19,6 +19,7 @@ from PIL import Image, ImageCms
 from nlridge import to_dtype
 from nlridge.cli import main
 from nlridge.files import Layer, Picture, read, write
+from nlridge.files.orientation import turn_of
 
 PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 SHAPE = 40, 56
@@ -201,6 +202,27 @@ def test_a_gray_jpeg_that_is_four_pixels_wide(tmp_path):
     Image.fromarray(noisy()[:, :4]).save(file, quality=95)
     with Image.open(denoised(file)) as after:
         assert after.size == (4, 40)
+
+
+def test_exif_data_that_end_too_early_are_no_reason_for_a_warning(recwarn):
+    exif = Image.Exif()
+    exif[0x0112], exif[0x010E] = 6, "a description"
+    data = exif.tobytes()
+    assert turn_of(data) == 6
+    assert {turn_of(data[:length]) for length in range(len(data))} <= {1, 6}
+    assert not recwarn.list
+
+
+def test_a_tiff_whose_compression_is_no_number(tmp_path):
+    path = tmp_path / "damaged.tif"
+    tifffile.imwrite(path, np.zeros((8, 8), np.uint8))
+    with tifffile.TiffFile(path) as file:
+        offset = file.pages[0].tags["Compression"].offset
+    data = bytearray(path.read_bytes())
+    data[offset + 2 : offset + 4] = (7).to_bytes(2, "little")  # bytes instead of a number
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"its compression is .*; expected none, LZW"):
+        read(path)
 
 
 def test_exif_is_kept_from_png_to_jpeg_and_losses_are_reported(tmp_path, capsys):

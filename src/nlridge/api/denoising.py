@@ -500,7 +500,7 @@ def _level_of(frame: Frame, result: npt.NDArray[Any]) -> float:
     rows = slice(None, None, -(-result[0].size // SAMPLE))
     levels = frame.levels.all
     own = levels[:, rows] if levels.shape[1] > 1 else levels
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # NaN of any bits
         variance = frame.plan.noise.variance(result[:, rows].astype(np.float64), own)
     return _rms(np.sqrt(variance), None if frame.missing is None else frame.missing[:, rows])
 

@@ -1,5 +1,6 @@
 """The orientation of a picture, and whether it is a negative."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -63,7 +64,9 @@ def _parsed(exif: bytes | None) -> Image.Exif | None:
         return None
     tags = Image.Exif()
     try:
-        tags.load(exif)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tags.load(exif)
     except Exception:  # Pillow raises errors of any kind for damaged data
         return None
     return tags

@@ -217,7 +217,8 @@ def _refuse(file: Any, series: Any) -> None:
         raise ValueError("it is one of several files of an image; expected a single file")
     if len(series.levels) > 1 or first.subifds:
         raise ValueError("it is a pyramid of images; expected one resolution")
-    if int(first.compression) not in _LOSSLESS | EMBEDDED_IMAGES:
+    # In a damaged file, it may be anything.
+    if first.compression not in _LOSSLESS | EMBEDDED_IMAGES:
         raise ValueError(
             f"its compression is {_name(first.compression)}; expected none, LZW, Deflate, PackBits, LZMA, Zstandard, "
             "JPEG, JPEG 2000 or WebP"
