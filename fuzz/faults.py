@@ -71,7 +71,13 @@ def _without_exchange(folder: Path) -> None:
 
 def _ordinary(folder: Path, suffix: str) -> None:
     given = {**_GIVEN, "overwrite": True, "axes": None, "noise": None}
-    clean_file(folder / "in.npy", folder / f"out{suffix}", progress=lambda share: None, **given)
+    clean_file(
+        folder / "in.npy",
+        folder / f"out{suffix}",
+        frames="auto",
+        progress=lambda share: None,
+        **given,
+    )
 
 
 def _report(folder: Path) -> None:

@@ -212,4 +212,5 @@ def test_repeated_frames_count_once():
     once = nlridge.denoise(noisy, **options)
     twice = nlridge.denoise(np.repeat(noisy, 2, axis=0), **options)
     np.testing.assert_array_equal(twice[::2], twice[1::2])
-    assert np.std(twice[::2] - noisy) > 0.95 * np.std(once - noisy)  # as much noise is removed
+    # Half as many different frames are searched.
+    assert np.std(twice[::2] - noisy) > 0.8 * np.std(once - noisy)

@@ -70,7 +70,8 @@ class BandScales(ABC):
         small = partial(_coarse_rows, around=rows)
         function = partial(_with_coarse_part, level, most)
         inputs = [(image, rows), (coarse, small)]
-        if not isinstance(most, float | np.ndarray):  # an image
+        for_all_pixels = isinstance(most, float | np.ndarray) and np.shape(most)[1:] in ((), (1, 1))
+        if not for_all_pixels:
             function = partial(_with_coarse_part, level, None)
             inputs.append((most, small))
         return self.computed(image.shape, function, *inputs)
