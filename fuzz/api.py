@@ -128,7 +128,7 @@ class _Shape:
         self.options: dict[str, Any] = {}
         shape = plane
         kind = random.random()
-        channels, frames = kind < 0.3, may_be_stack and 0.25 < kind < 0.35
+        channels, frames = kind < 0.3, may_be_stack and 0.22 < kind < 0.4
         extra = [
             name for name, there in (("channel_axis", channels), ("stack_axis", frames)) if there
         ]
@@ -137,9 +137,12 @@ class _Shape:
             for other in self.options:
                 if self.options[other] >= axis:
                     self.options[other] += 1
-            count = int(random.integers(1, 5 if name == "channel_axis" else 4))
+            count = int(random.integers(1, 5 if name == "channel_axis" else 6))
             shape = [*shape[:axis], count, *shape[axis:]]
             self.options[name] = axis
+        if frames and random.random() < 0.6:
+            name = _one_of(random, ("time_axis", "time_axis", "depth_axis"))
+            self.options[name] = self.options.pop("stack_axis")
         if random.random() < 0.3:
             self.options = {name: axis - len(shape) for name, axis in self.options.items()}
         if random.random() < 0.02:
@@ -511,7 +514,9 @@ def _check(image: Any, result: Any, name: str = "result") -> None:
 def _denoise(random: Random, folder: Path) -> None:
     shape = _Shape(random, may_be_stack=True)
     image, options = _image(random, shape.shape), {**shape.options, **_common(random, shape)}
-    for name in ("out", "tile", "client"):
+    if "depth_axis" in options and random.random() < 0.5:
+        options["spacing"] = _mostly(random, _one_of(random, ((1, 1, 1), (3, 1, 1), [1e-9, 1, 1])))
+    for name in ("out", "tile", "client", "time_axis", "spacing"):
         if random.random() < 0.005:
             options[name] = _anything(random)
     if "out" in options and isinstance(options["out"], str | bytes):

@@ -279,6 +279,23 @@ def test_a_map_of_levels():
     assert psnr(streamed, clip) > psnr(together, clip) - 0.1
 
 
+def test_a_frame_with_hopeless_levels():
+    clip = scene(5)
+    noisy, levels = with_noise(clip), np.full(clip.shape, 20.0)
+    noisy[2], levels[2] = 1e9 * noisy[2], 1e30
+    result = nlridge.denoise(noisy, levels, time_axis=0, data_range=255)
+    assert np.isfinite(result).all()
+    others = [0, 1, 3, 4]
+    assert psnr(result[others], clip[others]) > psnr(with_noise(clip)[others], clip[others]) + 6
+
+
+@pytest.mark.parametrize("shape", [(3, 1, 9), (4, 2, 2), (2, 1, 1)])
+def test_tiny_frames(shape):
+    noisy = np.random.default_rng(0).normal(100, 10, shape)
+    result = nlridge.denoise(noisy, 10, time_axis=0, workers=2**40)
+    assert np.array_equal(result, nlridge.denoise(noisy, 10, time_axis=0, workers=1))
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 def test_any_axis(axis):
     noisy = with_noise(scene(4, (32, 36)))

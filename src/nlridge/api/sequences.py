@@ -189,7 +189,7 @@ def denoise_frames(
     -------
     iterator of ndarray
         The denoised frames, in order. Floats keep their type; integers become float32. A frame is returned after
-        37 more have been read with "standard", 13 with "fast" and 61 with "best", and a dozen more with several
+        36 more have been read with "standard", 12 with "fast" and 60 with "best", and a dozen more with several
         workers. Close the iterator to stop early.
 
     See Also

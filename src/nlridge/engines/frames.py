@@ -468,10 +468,14 @@ def _denoise_block(
         )
     left = layout.margin
     sums = [
-        flat[: len(flat) // plane * plane].reshape(-1, length, height, layout.width)[
+        flat[: number * plane].reshape(number, length, height, layout.width)[
             ..., left : left + size[1]
         ]
-        for flat in (total, rest, weight)
+        for flat, number in (
+            (total, count),
+            (rest, count if keep > 0 else 0),
+            (weight, len(denoisers)),
+        )
     ]
     for k in range(length - 1, 0, -1):  # a patch that begins in a frame extends over the next ones
         for before in range(1, min(depth, k + 1)):

@@ -16,7 +16,7 @@ from ..engines import frames as engine
 from ..engines.pool import threads_of
 from ..engines.stream import Frame, FrameScales, Stream, each
 from ..planning.channels import Planes, select_channels
-from ..planning.levels import Levels, usable_levels
+from ..planning.levels import UNKNOWN, Levels, usable_levels
 from ..planning.missing import fill, union
 from ..planning.photons import denoised_in_runs
 from ..planning.pixels import counts_of, renewed, restored, stabilised, with_estimate
@@ -27,6 +27,8 @@ from .motion import motions
 Pixels = npt.NDArray[Any]
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+
+_MOST_WORKERS = 256  # each of them works on some frames of its own
 
 
 class SourceFrame(NamedTuple):
@@ -67,7 +69,8 @@ def denoised_frames(
     a frame that repeats the one before is left out, and gets the same result. `start_at` is the number of the first frame,
     if the frames are a part of a longer sequence; see `reach_of`.
     """
-    source = Stream(partial(_prepared, frames, is_video), plan.shape)
+    source = Stream(partial(_prepared, frames, plan, is_video), plan.shape)
+    workers = min(workers, _MOST_WORKERS)
     with threads_of(workers) as threads:
         run = partial(
             engine.run_pass, workers=workers, threads=threads, tick=tick, start_at=start_at
@@ -117,11 +120,16 @@ def _reach_of(recipe: Recipe) -> int:
     return max(first, coarse) + sum(second)
 
 
-def _prepared(frames: Iterable[SourceFrame], is_video: bool) -> Iterator[PreparedFrame]:
+def _prepared(frames: Iterable[SourceFrame], plan: Plan, is_video: bool) -> Iterator[PreparedFrame]:
+    # Of a frame that is so much noisier than others, nothing is known.
+    most = UNKNOWN * float(plan.levels.max())
     before = None
     for frame in frames:
-        levels = usable_levels(frame.levels, frame.missing, frame.pixels)
+        bounded = np.minimum(frame.levels, most) if most > 0 else frame.levels
+        levels = usable_levels(bounded, frame.missing, frame.pixels)
         filled = union(frame.missing, levels.unreliable, frame.pixels.shape)
+        if np.any(frame.levels > bounded):
+            filled = union(filled, frame.levels > bounded, frame.pixels.shape)
         repeats = is_video and before is not None and _same(frame, before)
         yield PreparedFrame(frame.pixels, frame.missing, levels, filled, repeats)
         before = frame
