@@ -1,6 +1,5 @@
 """Frames that belong together: `time_axis`, `depth_axis` and `denoise_frames`."""
 
-import gc
 import weakref
 from dataclasses import replace
 from functools import partial
@@ -153,7 +152,6 @@ def test_a_video_of_any_length_needs_the_memory_of_a_few_frames():
         for _ in range(60):
             frame = random.normal(100, 10, (24, 24)).view(Frame)
             alive.append(weakref.ref(frame))
-            gc.collect()
             most = max(most, sum(1 for watched in alive if watched() is not None))
             yield frame
 
