@@ -10,7 +10,7 @@ import pytest
 from images import psnr
 
 import nlridge
-from nlridge import CorrelatedNoise, FrameSearch, PoissonGaussianNoise
+from nlridge import CorrelatedNoise, FrameSearch, GaussianNoise, PoissonGaussianNoise
 from nlridge.engines.stream import Stream, each
 from nlridge.kernels.simd import LANES
 from nlridge.patches.matching import FAR
@@ -396,6 +396,17 @@ def test_never_worse_than_frame_by_frame(case, method):
         for axis in ({"time_axis": 0}, {"stack_axis": 0})
     )
     assert together > alone
+
+
+@pytest.mark.parametrize("noise", [GaussianNoise(20), CorrelatedNoise.lines(20, white=0.2)])
+def test_the_recipe_of_a_volume_for_one_image(noise):
+    noisy = with_noise(scene(1))[0]
+    volume_recipe = nlridge.recipe("standard", 20, kind="volume")
+    flat = replace(volume_recipe, frames=None)
+    results = [
+        nlridge.denoise(noisy, noise=noise, method=method) for method in (volume_recipe, flat)
+    ]
+    assert np.array_equal(*results)
 
 
 def test_one_frame_is_an_image():

@@ -8,12 +8,13 @@ Images are arrays of (planes, height, width).
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from ..algorithm.inputs import StepInputs
-from ..algorithm.passes import Pass
+from ..algorithm.passes import ONE_FRAME, Pass
 from .block import Groups, LineInputs, denoise_block
 from .grid import Block, Image, group_sizes, lines, rows_read
 from .groups import GroupDenoiser, apply_change, average, denoiser_of
@@ -59,6 +60,7 @@ def strips(
     A strip is yielded as soon as no further block adds to it. Only the blocks that reach the given rows are run. Images
     are read as image[:, top:bottom], once for each line of blocks, and need not be in memory.
     """
+    step = replace(step, frames=ONE_FRAME)  # whatever the recipe says about others
     settings, planes = step.settings, len(inputs.noisy)
     shape = inputs.noisy.shape[1:]
     grid = lines(shape, step, rows)
