@@ -767,3 +767,10 @@ def test_noise_that_tensors_do_not_support_is_refused_for_frames():
     video = torch.rand(3, 20, 24, requires_grad=True)
     with pytest.raises(ValueError, match="expected Gaussian noise for a tensor that needs"):
         nlridge.denoise(video, noise=nlridge.PoissonGaussianNoise(0.01, 0.01), time_axis=0)
+
+
+def test_a_level_too_small_to_invert(recwarn):
+    image = torch.rand(8, 8, dtype=torch.float64, requires_grad=True)
+    result = nlridge.denoise(image, 1e-310, data_range=1)
+    np.testing.assert_array_equal(result.detach(), image.detach())
+    assert not [warning for warning in recwarn if warning.category is RuntimeWarning]

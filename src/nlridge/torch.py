@@ -206,7 +206,11 @@ class NLRidge(torch.nn.Module):
         kind = self.kind if shape[0] > 1 else "image"
         plans = [
             plan_for(
-                shape[1:], Facts(self.noise, level, ends, covariance), options, 1 / level, kind
+                shape[1:],
+                Facts(self.noise, level, ends, covariance),
+                options,
+                1 / np.maximum(level, 1e-300),
+                kind,
             )
             for level, covariance in zip(levels, covariances, strict=True)
         ]
