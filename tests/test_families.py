@@ -250,10 +250,14 @@ def test_what_a_formula_must_return(formula, message, kind):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
-def test_patches_that_a_formula_cannot_denoise_are_left_unchanged(value):
+def test_patches_that_a_formula_cannot_denoise_are_left_unchanged(value, recwarn):
     def formula(Y, X, variance):
         return Y + value, Y[..., 0, :] * 0 + 1
 
     noisy = texture(24, 30)
     result = nlridge.denoise(noisy, 10, method=custom_recipe(formula))
     np.testing.assert_allclose(result, noisy, rtol=1e-6)
+    stripes = nlridge.CorrelatedNoise.lines(10, length=40)
+    result = nlridge.denoise(noisy, noise=stripes, method=custom_recipe(formula))
+    np.testing.assert_allclose(result, noisy, rtol=1e-6)
+    assert not [warning for warning in recwarn if warning.category is RuntimeWarning]

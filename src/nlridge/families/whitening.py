@@ -137,8 +137,9 @@ def evaluate_whitened(
     white_Y = W @ (Y - brightness) @ to_white
     white_X = white_Y if X is Y else W @ (X - brightness) @ to_white
     estimate, weights = evaluate(formula, white_Y, white_X, GroupNoise(broadcast_like(typical, Y)))
-    weight = 1 / (1 / weights).mean(axis=-1)[..., None]
-    return brightness + inverse_W @ estimate @ to_colour, weight * scales[..., 0, :] ** 2
+    with np.errstate(all="ignore"):  # a formula may return what is not finite
+        weight = 1 / (1 / weights).mean(axis=-1)[..., None]
+        return brightness + inverse_W @ estimate @ to_colour, weight * scales[..., 0, :] ** 2
 
 
 def _patch_covariance(whitening: Whitening, rows: Array, columns: Array, Y: Array) -> Array:
