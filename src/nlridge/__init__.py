@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from .algorithm.recipes import method_names, recipe
     from .algorithm.settings import CoarseScale, FrameSearch, Recipe, Rounds, Step
     from .api.conversion import to_dtype
-    from .api.denoising import Denoised, denoise, denoise_with_details
+    from .api.denoising import denoise
+    from .api.details import Denoised, denoise_with_details
     from .api.estimating import estimate_noise, estimate_sigma
     from .api.quality import Quality, estimate_quality
     from .api.sequences import denoise_frames
@@ -24,7 +25,7 @@ _HOMES = {
     "CoarseScale": ".algorithm.settings",
     "CorrelatedNoise": ".noise.correlated",
     "CurveNoise": ".noise.curve",
-    "Denoised": ".api.denoising",
+    "Denoised": ".api.details",
     "Estimator": ".families",
     "Family": ".families",
     "FrameSearch": ".algorithm.settings",
@@ -36,7 +37,7 @@ _HOMES = {
     "Step": ".algorithm.settings",
     "denoise": ".api.denoising",
     "denoise_frames": ".api.sequences",
-    "denoise_with_details": ".api.denoising",
+    "denoise_with_details": ".api.details",
     "estimate_noise": ".api.estimating",
     "estimate_quality": ".api.quality",
     "estimate_sigma": ".api.estimating",

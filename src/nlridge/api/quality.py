@@ -18,7 +18,7 @@ from ..planning.levels import levels_of, usable_levels
 from ..planning.options import checked_options
 from ..progress import Progress
 from .arguments import checked_image, checked_workers, missing_pixels
-from .denoising import Denoised, denoise_with_details
+from .details import Denoised, denoise_with_details
 from .in_memory import denoise_frame, frame_for
 
 # Size of the perturbation, in units of the noise. A smaller one is dominated by changes of the matching.

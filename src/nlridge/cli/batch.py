@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..api.conversion import to_dtype
-from ..api.denoising import Denoised, denoise_with_details
+from ..api.details import Denoised, denoise_with_details
 from ..api.estimating import estimate_noise
 from ..files import Layer, Picture, format_of, read, suffixes, write
 from ..files.atomic import expect_new

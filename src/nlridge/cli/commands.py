@@ -18,8 +18,8 @@ from tqdm import tqdm
 from ..algorithm.recipes import method_names
 from ..algorithm.tuning import Tuning
 from ..api.arguments import checked_workers
-from ..api.denoising import Denoised, in_words
 from ..api.denoising import denoise as denoise_image
+from ..api.details import Denoised, in_words
 from ..checks import checked_positive
 from ..files import Picture, read
 from ..files.atomic import expect_new

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from ..api.denoising import denoise, denoise_with_details, in_words
+from ..api.denoising import denoise
+from ..api.details import denoise_with_details, in_words
 from ..checks import not_installed
 from ..files import Layer, Picture, format_of, read, write
 from ..files.atomic import expect_new

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from .. import __version__
-from ..api.denoising import Denoised, noise_in_words, removed_in_words
+from ..api.details import Denoised, noise_in_words, removed_in_words
 from ..api.quality import Quality, quality_of
 from ..files import Layer, Picture
 from ..files.atomic import replacing

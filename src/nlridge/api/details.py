@@ -1,0 +1,271 @@
+"""`denoise_with_details`."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..algorithm.settings import Recipe
+from ..algorithm.tuning import Tuning
+from ..arrays import is_dask, is_tensor
+from ..checks import LARGEST
+from ..noise import Noise, power_of_two
+from ..planning.doubts import ROUNDING, warn_about
+from ..planning.layout import Layout
+from ..planning.levels import usable_levels
+from ..planning.options import Options, checked_options
+from ..planning.pixels import restored
+from ..planning.plan import SAMPLE
+from ..progress import Progress, progress_reporter
+from ..video.planning import SequenceAxis
+from .arguments import checked_progress, checked_workers
+from .in_memory import Frame, frames_of
+from .sequences import checked_sequence, sequences_of
+
+_LITTLE = 0.1  # share of the level of the noise; if less is removed, that is next to nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Denoised:
+    """A denoised image, with the noise and the settings that were used."""
+
+    image: npt.NDArray[np.floating[Any]]
+    """The denoised image, as `denoise` returns it."""
+    pilot: npt.NDArray[np.floating[Any]]
+    """The result of the first step, which guides the others."""
+    residual: npt.NDArray[np.floating[Any]]
+    """What was removed: the noisy image minus the denoised one; 0 at missing pixels."""
+    noise: Noise
+    """The noise model, as given or as estimated; `print` describes it."""
+    noise_given: bool
+    """Whether the noise was given rather than estimated."""
+    recipe: Recipe
+    """The settings of the algorithm."""
+    level: float
+    """The root mean square of the standard deviation of the noise, in the units of the image."""
+    removed: float
+    """The root mean square of `residual`, without missing pixels."""
+    unchanged: str
+    """Why next to nothing was removed; empty if something was."""
+
+    def __str__(self) -> str:
+        """Describe the noise, and how much of it was removed."""
+        return in_words(self)
+
+
+def in_words(details: Denoised, name: Callable[[str], str] = str) -> str:
+    """Describe the noise, how much of it was removed, and what to try if that is next to nothing.
+
+    `name` returns what the reader calls an argument of `denoise`.
+    """
+    return f"{noise_in_words(details)}; removed {removed_in_words(details, name)}"
+
+
+def noise_in_words(details: Denoised) -> str:
+    return f"{details.noise} ({'given' if details.noise_given else 'estimated'})"
+
+
+def removed_in_words(details: Denoised, name: Callable[[str], str]) -> str:
+    if not details.unchanged:
+        share = details.removed / details.level
+        return f"{details.removed:.3g} (rms), {share:.0%} of its level"
+    if details.noise_given:
+        advice = f"a larger {name('sigma')} or {name('strength')} removes more"
+    else:
+        advice = f"if there is visible noise, pass {name('sigma')} or {name('noise')}"
+    removed = f"next to nothing ({details.removed:.2g})" if details.removed > 0 else "nothing"
+    return f"{removed}, since {details.unchanged}; {advice}"
+
+
+def denoise_with_details(
+    image: npt.ArrayLike,
+    sigma: npt.ArrayLike | None = None,
+    *,
+    noise: Noise | str | None = None,
+    strength: float = 1.0,
+    method: str | Recipe = "standard",
+    mask: npt.ArrayLike | None = None,
+    channel_axis: int | None = None,
+    time_axis: int | None = None,
+    depth_axis: int | None = None,
+    spacing: Sequence[float] | None = None,
+    data_range: float | None = None,
+    workers: int | None = None,
+    progress: Progress = False,
+) -> Denoised:
+    """Remove noise from an image, and return the noise, the residual and the settings as well.
+
+    Parameters
+    ----------
+    image, sigma, noise, strength, method, mask, channel_axis, time_axis, depth_axis, spacing
+        As in `denoise`. The image must be an array in memory, and cannot be a stack.
+    data_range, workers, progress
+        Likewise.
+
+    Returns
+    -------
+    Denoised
+        An object with these attributes: `image`, the denoised image; `pilot`, the result of the first
+        step; `residual`, what was removed; `noise`, the noise model; `noise_given`, whether it was given
+        rather than estimated; `recipe`, the settings; `level` and `removed`, the root mean squares of the
+        noise and of the residual; and `unchanged`, why next to nothing was removed, if so. `print`
+        describes it in a sentence.
+
+    See Also
+    --------
+    denoise : Return only the denoised image, for tensors, Dask arrays and stacks as well.
+    estimate_quality : Estimate the PSNR of the result, too.
+
+    Notes
+    -----
+    The time is that of `denoise`. The pilot and the residual take two more images of memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nlridge
+    >>> noisy = 100 + np.random.default_rng(0).normal(0, 20, (64, 64))
+    >>> details = nlridge.denoise_with_details(noisy, sigma=20)
+    >>> print(details.noise)
+    Gaussian noise with a standard deviation of 20
+    >>> bool(np.std(details.residual) > 5 * np.std(details.image))
+    True
+    >>> print(details)
+    Gaussian noise with a standard deviation of 20 (given); removed 19.7 (rms), 98% of its level
+    """
+    if is_tensor(image) or is_dask(image):
+        kind = "tensor" if is_tensor(image) else "Dask array"
+        raise TypeError(f"image is a {kind}; expected an array in memory, or use denoise")
+    options = checked_options(sigma, noise, method, data_range, Tuning(strength))
+    threads, progress = checked_workers(workers), checked_progress(progress)
+    axis = checked_sequence(time_axis, depth_axis, spacing)
+    arguments: dict[str, Any] = {"mask": mask, "channel_axis": channel_axis, "workers": threads}
+    if axis is None:
+        frames, steps, layout = _run_image(image, options, progress, **arguments)
+    else:
+        frames, steps, layout = _run_sequence(image, options, axis, progress, **arguments)
+    plan = frames[0].plan
+    denoised = [_of_frame(*both) for both in zip(frames, steps, strict=True)]
+    level, removed = (
+        math.hypot(*values) / math.sqrt(len(values))
+        for values in zip(
+            *((frame.level, frame.removed) for frame in denoised if frame.has_pixels), strict=True
+        )
+    )
+    arrays = (np.stack(images) for images in zip(*(frame[:3] for frame in denoised), strict=True))
+    result, pilot, residual = (
+        layout.like_image(array if axis is None else array[None]) for array in arrays
+    )
+    return Denoised(
+        result,
+        pilot,
+        residual,
+        plan.noise,
+        options.noise is not None,
+        plan.recipe,
+        level,
+        removed,
+        _why_unchanged(frames[0], level, removed / plan.tuning.strength),
+    )
+
+
+_Run: TypeAlias = tuple[list[Frame], list[list[npt.NDArray[Any]]], Layout]
+"""Frames, the pilot and the result of each, and the layout of the image."""
+
+
+def _run_image(image: Any, options: Options, progress: Progress, **arguments: Any) -> _Run:
+    images = frames_of(image, options, stack_axis=None, may_be_stack=False, **arguments)
+    frame = images[0]
+    warn_about(frame.plan.doubt)
+    with progress_reporter(progress, frame.blocks(), "block") as tick:
+        steps = list(frame.run(images.workers, tick))
+    return [frame], [steps or [restored(frame.plan, frame.pixels, ())]], images.layout
+
+
+def _run_sequence(
+    image: Any, options: Options, axis: SequenceAxis, progress: Progress, **arguments: Any
+) -> _Run:
+    sequences = sequences_of(image, options, axis, stack_axis=None, may_be_stack=False, **arguments)
+    sequence, read = sequences.plan(0), sequences.frames(0).frame
+    warn_about(sequence.plan.doubt)
+    with progress_reporter(progress, sequence.ticks(), "block") as tick:
+        steps = list(sequence.run(read, sequences.workers, tick))
+    frames = []
+    for number in range(len(steps)):
+        pixels, missing, levels = sequence.with_levels(read(number))
+        usable = usable_levels(levels, missing, pixels)
+        frames.append(Frame(pixels, missing, usable, sequence.plan))
+    return frames, steps, sequences.layout
+
+
+class _DenoisedFrame(NamedTuple):
+    """See `Denoised`; all images are (channels, height, width)."""
+
+    result: npt.NDArray[Any]
+    pilot: npt.NDArray[Any]
+    residual: npt.NDArray[Any]
+    has_pixels: bool
+    level: float
+    removed: float
+
+
+def _of_frame(frame: Frame, steps: list[npt.NDArray[Any]]) -> _DenoisedFrame:
+    """The details of a frame, from its pilot and its result."""
+    pilot, result = steps[0], steps[-1]
+    if pilot is result:  # a recipe with one step
+        pilot = result.copy()
+    valid = True if frame.missing is None else ~frame.missing
+    residual = np.zeros_like(result)
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.subtract(
+            frame.pixels, result, out=residual, where=valid, dtype=np.float64, casting="unsafe"
+        )
+    largest = np.finfo(residual.dtype).max
+    np.clip(residual, -largest, largest, out=residual)
+    has_pixels = frame.missing is None or not frame.missing.all()
+    return _DenoisedFrame(
+        result,
+        pilot,
+        residual,
+        has_pixels,
+        _level_of(frame, result) if has_pixels else 0.0,
+        _rms(residual, frame.missing) if has_pixels else 0.0,
+    )
+
+
+def _level_of(frame: Frame, result: npt.NDArray[Any]) -> float:
+    """The root mean square of the standard deviation of the noise, from some rows of a denoised frame."""
+    rows = slice(None, None, -(-result[0].size // SAMPLE))
+    levels = frame.levels.all
+    own = levels[:, rows] if levels.shape[1] > 1 else levels
+    with np.errstate(over="ignore", invalid="ignore"):  # NaN of any bits
+        variance = frame.plan.noise.variance(result[:, rows].astype(np.float64), own)
+    return _rms(np.sqrt(variance), None if frame.missing is None else frame.missing[:, rows])
+
+
+def _rms(channels: Iterable[npt.NDArray[Any]], missing: npt.NDArray[np.bool_] | None) -> float:
+    """The root mean square of the channels of an image, without missing pixels; channel by channel to save memory."""
+    total, count = 0.0, 0
+    for k, channel in enumerate(channels):
+        values = (channel if missing is None else channel[~missing[k]]).astype(np.float64)
+        values = np.clip(values, -LARGEST, LARGEST)
+        unit = power_of_two(float(np.abs(values).max(initial=0)))  # squares would overflow
+        total = math.hypot(total, unit * float(np.linalg.norm(values / unit)))
+        count += values.size
+    return total / math.sqrt(count)
+
+
+def _why_unchanged(frame: Frame, level: float, removed: float) -> str:
+    """Why next to nothing was removed from a frame; empty if something was."""
+    if level == 0:
+        return "the image seems to have no noise"
+    if not frame.plan.planes:
+        return "such noise is invisible beside the range of the image"
+    if frame.pixels.dtype.kind in "ui" and level < ROUNDING:
+        return "such noise is below the rounding error of the pixels"
+    if removed < _LITTLE * level:
+        return "hardly any patches of the image are similar"
+    return ""
