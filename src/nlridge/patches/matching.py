@@ -22,7 +22,7 @@ BRIGHT = 1e12
 # The pixels that surround the image: patches that contain one are never similar.
 FAR = np.float32(1e15)
 # The distance of positions that pad a row of the window: adding finite distances does not change it.
-_FARTHEST = np.float32(3e38)
+FARTHEST = np.float32(3e38)
 # An upper bound of the distances within a window.
 _FAR_ENOUGH = np.float32(2.9e38)
 
@@ -82,7 +82,7 @@ def distances(image, image_row, plane, planes, corner, count, stride, patch, win
         lanes, np.float32
     )  # the initial sums: large where a row of the window is padded
     for dx in range(window, lanes):
-        beyond[dx] = _FARTHEST
+        beyond[dx] = FARTHEST
     for k in range(planes):
         first = k == 0
         for dy in range(window):
@@ -140,7 +140,7 @@ def nearest(values, v, rows, lanes, m, guess, first, row_length, itself, places,
     # since kernels are compiled with the assumption that there is no NaN.
     if bits_of(guess) < 0 or bits_of(guess) > bits_of(_FAR_ENOUGH):
         guess = _FAR_ENOUGH
-    low, high, threshold = np.float32(0), _FARTHEST, guess
+    low, high, threshold = np.float32(0), FARTHEST, guess
     for _ in range(48):
         count = _count_at_most(block, rows * lanes, threshold)
         if count < m:
@@ -149,7 +149,7 @@ def nearest(values, v, rows, lanes, m, guess, first, row_length, itself, places,
             high = threshold
         else:
             break
-        if high == _FARTHEST:
+        if high == FARTHEST:
             threshold = threshold * np.float32(1.5) + np.float32(0.01)
         else:
             threshold = np.float32(0.5) * (low + high)
@@ -172,7 +172,7 @@ def nearest(values, v, rows, lanes, m, guess, first, row_length, itself, places,
 
     # Find the m-th distance among these exactly: fewer than m are <= below, at least m are <= above.
     for o in range(size, padded(size)):
-        kept[o] = _FARTHEST
+        kept[o] = FARTHEST
     below, above = np.int32(-1), bits_of(threshold)
     spare = m  # how many of the patches at exactly the m-th distance are taken
     while above - below > 1:
@@ -205,7 +205,7 @@ def nearest(values, v, rows, lanes, m, guess, first, row_length, itself, places,
 
     # Sort: a patch comes after all that are nearer, and the last of equals comes last.
     for o in range(m, padded(m)):
-        kept[o] = _FARTHEST
+        kept[o] = FARTHEST
     for j in range(m):
         places[j] = -1
     for j in range(m - 1, -1, -1):

@@ -13,9 +13,7 @@ import numpy as np
 from ..kernels.compile import kernel
 from ..kernels.linalg import padded
 from ..kernels.simd import LANES
-from .matching import compare, distances, nearest
-
-_FARTHEST = np.float32(3e38)
+from .matching import FARTHEST, compare, distances, nearest
 
 
 @kernel
@@ -27,9 +25,9 @@ def match_across(
 
     frames[i] is the offset of the i-th frame, and frames[own] that of the references; frame_of receives the index i of
     the frame of each patch. shifts[2 i] and shifts[2 i + 1] are the rows and columns by which the i-th frame has moved as a
-    whole, against that of the references. The windows in the next frames have `near` rows and columns, those farther away `far`.
-    A patch consists of `planes` planes, which are `plane` elements apart. Returns the first and the last row, in the
-    coordinates of the frames, in which patches were searched for.
+    whole, against that of the references. The windows in the next frames have `near` rows and columns, those farther
+    away `far`. A patch consists of `planes` planes, which are `plane` elements apart. Returns the first and the last row,
+    in the coordinates of the frames, in which patches were searched for.
     """
     half, lanes = window // 2, padded(window)
     own_size = window * lanes
@@ -76,13 +74,13 @@ def match_across(
                         y = min(max(still_y + move_y + shift_y, 0), height - patch)
                         x = min(max(still_x + move_x + shift_x, 0), width - patch)
                         lowest, highest = min(lowest, y - reach), max(highest, y + reach)
-                        best, best_y, best_x = _FARTHEST, np.intp(0), np.intp(0)
+                        best, best_y, best_x = FARTHEST, np.intp(0), np.intp(0)
                         for dy in range(-reach, reach + 1):
                             there = (
                                 frames[frame] + (y + dy + margin) * row_length + x + margin - reach
                             )
                             for o in range(lanes_there):
-                                values[used + o] = 0 if o < side else _FARTHEST
+                                values[used + o] = 0 if o < side else FARTHEST
                                 offsets[used + o] = there + o
                             for o in range(used // LANES, (used + lanes_there) // LANES):
                                 frame_of_row[o] = frame
