@@ -14,8 +14,8 @@ import tifffile
 from astropy.io import fits
 from PIL import Image
 
-from nlridge.cli.batch import clean_picture
 from nlridge.files import Layer, Picture, read, suffixes, write
+from nlridge.jobs.batch import clean_picture
 
 Random = np.random.Generator
 

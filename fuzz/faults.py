@@ -28,10 +28,10 @@ import tifffile  # noqa: F401 (imported once, not in each process)
 import zarr
 
 import nlridge
-from nlridge.cli import report
-from nlridge.cli.batch import clean_file
-from nlridge.cli.tiled import clean_tiled
 from nlridge.files import atomic
+from nlridge.jobs.batch import clean_file
+from nlridge.jobs.tiled import clean_tiled
+from nlridge.pages import report
 
 _KILLED, _FULL, _REFUSED, _WRONG = 71, 72, 73, 74  # exit codes
 

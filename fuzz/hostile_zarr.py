@@ -11,7 +11,7 @@ import numpy as np
 import zarr
 
 import nlridge
-from nlridge.cli.tiled import clean_tiled
+from nlridge.jobs.tiled import clean_tiled
 from nlridge.large.disk import open_array
 
 _METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup")

@@ -52,6 +52,8 @@ ORDER = [
     "large",
     "torch",
     "api",
+    "jobs",
+    "pages",
     "cli",
 ]
 """Folders, and modules beside them: none imports from those after it."""

@@ -16,7 +16,7 @@ from PIL import Image
 from skimage.metrics import structural_similarity
 
 from nlridge.cli import main
-from nlridge.cli.batch import axes_of
+from nlridge.jobs.batch import axes_of
 
 
 def save(path, seed=0, size=32, sigma=20):
@@ -317,7 +317,7 @@ def test_noise_that_does_not_grow_is_not_poisson(tmp_path, capsys):
 
 def test_messages_name_options_and_not_arguments():
     from nlridge.cli.parser import build_parser
-    from nlridge.cli.printing import _OPTIONS, with_options
+    from nlridge.jobs.words import _OPTIONS, with_options
 
     commands = build_parser().commands.choices.values()
     known = {name for command in commands for name in command._option_string_actions}

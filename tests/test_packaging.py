@@ -46,8 +46,8 @@ def test_the_archives_hold_what_they_should(archives):
     assert {
         "nlridge/__init__.py",
         "nlridge/py.typed",
-        "nlridge/cli/page/report.html",
-        "nlridge/cli/page/stage.js",
+        "nlridge/pages/report.html",
+        "nlridge/pages/stage.js",
     } <= set(names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"nlridge"}
     with tarfile.open(source) as opened:

@@ -19,10 +19,10 @@ from PIL import Image
 from skimage import data
 
 from nlridge.cli import main
-from nlridge.cli.batch import clean_file
-from nlridge.cli.filmstrip import FrameSample
-from nlridge.cli.report import clip_entry, page_at
-from nlridge.cli.report import entry as report_entry
+from nlridge.jobs.batch import clean_file
+from nlridge.jobs.filmstrip import FrameSample
+from nlridge.pages.report import clip_entry, page_at
+from nlridge.pages.report import entry as report_entry
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 needs_browser = pytest.mark.skipif(

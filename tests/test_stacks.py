@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import tifffile
 
-from nlridge.cli import batch, main
-from nlridge.cli.batch import sequence_of
+from nlridge.cli import main
 from nlridge.files import Layer, read
+from nlridge.jobs import batch
+from nlridge.jobs.batch import sequence_of
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import pytest
 from PIL import Image
 
 from nlridge.cli import main
-from nlridge.cli.clips import sigma_of
 from nlridge.cli.parser import build_parser
 from nlridge.files.video import CODECS, SUFFIXES, open_clip, rewrite
 from nlridge.files.video.pixels import images_of, parts_of, planar, plane_of, put_images
+from nlridge.jobs.clips import sigma_of
 
 av = pytest.importorskip("av")
 

@@ -25,11 +25,7 @@ from ..files import Picture, read
 from ..files.atomic import expect_new
 from ..files.orientation import upright
 from ..files.video import is_video_name
-from ..kernels.compile import announcing
-from ..noise import Noise
-from ..noise.correlated import CorrelatedNoise
-from ..planning.options import checked_options
-from .batch import (
+from ..jobs.batch import (
     DenoisedFile,
     axes_of,
     clean_file,
@@ -40,10 +36,15 @@ from .batch import (
     sources,
     targets,
 )
-from .clips import DenoisedClip, clean_clip, noise_in_clip
+from ..jobs.clips import DenoisedClip, clean_clip, noise_in_clip
+from ..jobs.tiled import DiskPlanes, clean_tiled, is_tiled, noise_in_sample, target_of
+from ..jobs.words import option_of, printable, with_options
+from ..kernels.compile import announcing
+from ..noise import Noise
+from ..noise.correlated import CorrelatedNoise
+from ..planning.options import checked_options
 from .metrics import difference
-from .printing import option_of, printable, report_error, report_note, with_options
-from .tiled import DiskPlanes, clean_tiled, is_tiled, noise_in_sample, target_of
+from .printing import report_error, report_note
 
 _FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError)  # reported in one sentence
 _ROWS = 512  # read at a time to compute the range of an image
@@ -228,7 +229,7 @@ class _Report:
         """Add a file to the page; if that fails, add a sentence to `failures`."""
         if not self.options.report:
             return
-        from .report import clip_entry, entry, page_at
+        from ..pages.report import clip_entry, entry, page_at
 
         try:
             if isinstance(result, DenoisedClip):

@@ -15,7 +15,8 @@ from ..checks import not_installed
 from ..files import Layer, Picture, format_of, read, write
 from ..files.atomic import expect_new
 from ..files.orientation import upright
-from .printing import option_of, printable, recorded_warnings, report_note
+from ..jobs.words import option_of, printable, recorded_warnings
+from .printing import report_note
 
 Pixels = npt.NDArray[Any]
 

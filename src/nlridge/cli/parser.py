@@ -8,7 +8,8 @@ from importlib import import_module, metadata
 from typing import Any, NoReturn
 
 from .. import __version__
-from .printing import escape_unencodable, printable, report_error, with_options
+from ..jobs.words import printable, with_options
+from .printing import escape_unencodable, report_error
 
 _METHODS = ("fast", "standard", "best", "nl-ridge", "nl-bayes", "bm3d")
 

@@ -23,7 +23,7 @@ from ..planning.levels import levels_of
 from ..planning.options import checked_options
 from ..progress import Progress
 from .batch import INSTEAD_OF_EXISTING, MARK, is_zarr_name, notes_on_axes, unchanged_frames
-from .printing import recorded_warnings
+from .words import recorded_warnings
 
 
 def is_tiled(inputs: list[str], tile: int | None, scheduler: str | None) -> bool:

@@ -28,9 +28,9 @@ from ..api.quality import Quality, quality_of
 from ..files import Layer, Picture
 from ..files.atomic import replacing
 from ..files.orientation import upright
-from .batch import DenoisedFile, with_exact_floats
-from .filmstrip import MOST, SIDE, FrameSample, middle
-from .printing import option_of, printable
+from ..jobs.batch import DenoisedFile, with_exact_floats
+from ..jobs.filmstrip import MOST, SIDE, FrameSample, middle
+from ..jobs.words import option_of, printable
 
 Pixels = npt.NDArray[Any]
 
@@ -221,7 +221,7 @@ def _page() -> tuple[str, str]:
 
     Its policy allows no style or script but its own, whatever the names of files contain.
     """
-    folder = resources.files(__package__) / "page"
+    folder = resources.files(__package__)
 
     def joined(suffix: str) -> str:
         return "\n".join((folder / f"{n}.{suffix}").read_text("utf-8") for n in ("stage", "report"))

@@ -21,7 +21,7 @@ from ..files.video import open_clip, rewrite
 from ..files.video.pixels import Images, Parts, Pixels, images_of, parts_of, planar
 from .batch import INSTEAD_OF_EXISTING
 from .filmstrip import FrameSample
-from .printing import recorded_warnings
+from .words import recorded_warnings
 
 _EVERY = 8  # frames, of which one counts in what was removed
 

@@ -20,7 +20,7 @@ from ..files import Layer, Picture, format_of, read, suffixes, write
 from ..files.atomic import expect_new
 from ..files.video import SUFFIXES as VIDEO_SUFFIXES
 from ..files.video import is_video_name
-from .printing import recorded_warnings
+from .words import recorded_warnings
 
 MARK = "_denoised"
 """What the names of results end in, unless an output is given."""
