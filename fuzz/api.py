@@ -473,6 +473,8 @@ def _common(random: Random, shape: _Shape) -> dict[str, Any]:
     if random.random() < 0.2:
         options["strength"] = _mostly(random, _one_of(random, (0.01, 0.5, 2, 100)), 0.8)
     if random.random() < 0.2:
+        options["colour"] = _mostly(random, _one_of(random, (0.01, 0.5, 2, 100)), 0.8)
+    if random.random() < 0.2:
         options["data_range"] = _mostly(random, _one_of(random, (1, 255, 1e-200, 1e200)), 0.8)
     if random.random() < 0.2:
         options["mask"] = _mask(random, shape)

@@ -1,5 +1,7 @@
 """Colour and other channels: the planes they are turned into, and what that gains."""
 
+from dataclasses import replace
+
 import numpy as np
 import oracle
 import pytest
@@ -372,3 +374,97 @@ def test_scaling_by_extreme_powers_of_two(exponent):
     np.testing.assert_array_equal(
         scaled / a, denoise(noisy, SIGMA, channel_axis=-1, data_range=255)
     )
+
+
+# Separate amounts for brightness and colour.
+
+
+def _removed(noisy, **options):
+    """How much is removed from the brightness and from the differences of colours, (root mean squares)."""
+    planes = (noisy - denoise(noisy, SIGMA, channel_axis=-1, **options)) @ OPPONENT.T
+    return np.sqrt(np.mean(planes[..., 0] ** 2)), np.sqrt(np.mean(planes[..., 1:] ** 2))
+
+
+@pytest.mark.parametrize("method", ["fast", "standard", "nl-ridge"])
+def test_more_colour_removes_more_colour_alone(method):
+    noisy = with_noise(photograph(96))
+    amounts = [_removed(noisy, method=method, colour=c) for c in (0.1, 0.5, 0.8, 1, 1.5, 3)]
+    brightness, colours = np.array(amounts).T
+    assert np.all(np.diff(colours) > 0)
+    assert colours[0] < 0.2 * SIGMA
+    np.testing.assert_allclose(brightness, brightness[3], rtol=0.02)
+
+
+def test_colour_is_a_factor_on_strength():
+    noisy = with_noise(photograph(64))
+    neutral = denoise(noisy, SIGMA, channel_axis=-1)
+    np.testing.assert_array_equal(denoise(noisy, SIGMA, channel_axis=-1, colour=1), neutral)
+    # The noise of colours is treated as it is.
+    amounts = _removed(noisy, strength=0.5, colour=2)
+    assert amounts[0] < 0.9 * _removed(noisy)[0]
+    assert amounts[1] == pytest.approx(_removed(noisy)[1], rel=0.02)
+
+
+def test_a_large_amount_of_colour_inverts_no_structure():
+    clean = photograph(96)
+    noisy = with_noise(clean, 10)
+    result = denoise(noisy, 10, channel_axis=-1, colour=20)
+    colours, true = ((image @ OPPONENT.T)[..., 1:] for image in (result, clean))
+    assert np.corrcoef(colours.ravel(), true.ravel())[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("method", ["fast", "nl-ridge"])
+def test_kernels_agree_with_formulas_on_colour(method):
+    noisy = with_noise(photograph(48))
+    levels = np.broadcast_to(np.linspace(15, 25, 48), (48, 48))
+    for sigma in (SIGMA, levels):
+        options = {"channel_axis": -1, "colour": 1.7, "data_range": 255}
+        recipe = nlridge.denoise_with_details(noisy, sigma, method=method, **options).recipe
+        by_kernels = denoise(noisy, sigma, method=recipe, **options)
+        formulas = replace(recipe, family=without_kernels(recipe.family))
+        by_formulas = denoise(noisy, sigma, method=formulas, **options)
+        np.testing.assert_allclose(by_kernels, by_formulas, atol=0.05)
+
+
+def test_colour_has_the_same_bits_in_tiles_and_with_dask(tmp_path):
+    dask = pytest.importorskip("dask.array")
+    noisy = with_noise(photograph(100)).astype(np.float32)
+    options = {"channel_axis": -1, "colour": 1.7, "strength": 0.8, "data_range": 255}
+    whole = denoise(noisy, SIGMA, **options)
+    tiled = denoise(noisy, SIGMA, out=tmp_path / "tiled.npy", tile=64, **options)
+    np.testing.assert_array_equal(tiled, whole)
+    lazy = denoise(dask.from_array(noisy, chunks=(64, 64, 3)), SIGMA, tile=64, **options)
+    np.testing.assert_array_equal(lazy.compute(), whole)
+
+
+def test_colour_of_frames_and_tensors():
+    torch = pytest.importorskip("torch")
+    noisy = np.stack([with_noise(photograph(48), seed=seed) for seed in range(3)])
+    options = {"channel_axis": -1, "time_axis": 0, "method": "fast", "data_range": 255}
+    results = [denoise(noisy, SIGMA, colour=c, **options) for c in (0.3, 1, 2)]
+    removed = [np.std(((noisy - result) @ OPPONENT.T)[..., 1:]) for result in results]
+    assert removed[0] < 0.6 * removed[1] < 0.6 * removed[2]
+    with_gradient = torch.tensor(noisy[0], requires_grad=True)
+    options = {"channel_axis": -1, "colour": 2, "method": "fast", "data_range": 255}
+    by_tensors = denoise(with_gradient, SIGMA, **options).detach().numpy()
+    np.testing.assert_allclose(by_tensors, denoise(noisy[0], SIGMA, **options), atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("channels", "sentence"),
+    [
+        (1, "colour is 2, which has no effect, since the image is gray; expected 1"),
+        (2, "colour is 2, which has no effect, since the channels are denoised separately"),
+    ],
+)
+def test_colour_without_effect_gets_a_warning(channels, sentence):
+    noisy = np.random.default_rng(0).normal(100, SIGMA, (channels, 64, 64))
+    with pytest.warns(UserWarning, match=sentence):
+        denoise(noisy, SIGMA, channel_axis=0, colour=2, method="fast")
+
+
+def test_colour_must_be_a_factor():
+    with pytest.raises(ValueError, match="colour is 0; expected a positive number"):
+        denoise(photograph(32), 10, channel_axis=-1, colour=0)
+    with pytest.raises(ValueError, match=r"colour is 200; expected a number from 0.01 to 100"):
+        denoise(photograph(32), 10, channel_axis=-1, colour=200)

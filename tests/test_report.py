@@ -467,7 +467,7 @@ def test_foreign_scripts_and_styles_do_nothing(folder, tmp_path):
 # Clips.
 
 CLIP_OPTIONS = Namespace(
-    sigma=20.0, noise=None, method="fast", strength=1.0, format=None, channel_axis=None, stack_axis=None, workers=1,
+    sigma=20.0, noise=None, method="fast", strength=1.0, colour=1.0, format=None, channel_axis=None, stack_axis=None, workers=1,
     frames="auto", codec=None, quality=None,
 )  # fmt: skip
 FACTS = {"noise": "Gaussian noise with a standard deviation of 20 (given)", "time": "1.00 s"}

@@ -59,6 +59,8 @@ class NLRidge(torch.nn.Module):
     strength : float, optional
         1 removes noise of the given sigma. Smaller or larger values treat the noise as weaker or stronger by that
         factor.
+    colour : float, optional
+        Factor on `strength` for the differences of colours, in images whose channels are correlated.
     correlation : array_like, optional
         The autocorrelation of the noise, as for `nlridge.CorrelatedNoise`. By default, the noise is white.
     kind : {"image", "video", "volume"}, optional
@@ -106,6 +108,7 @@ class NLRidge(torch.nn.Module):
         *,
         data_range: float = 1.0,
         strength: float = 1.0,
+        colour: float = 1.0,
         correlation: npt.ArrayLike | None = None,
         kind: str = "image",
         max_memory: int | None = None,
@@ -115,7 +118,7 @@ class NLRidge(torch.nn.Module):
             raise ValueError(f"kind is {shown(kind)}; expected 'image', 'video' or 'volume'")
         self.method = checked_method(method)
         self.data_range = checked_positive("data_range", data_range)
-        self.tuning = Tuning(strength)
+        self.tuning = Tuning(strength, colour)
         self.noise: Noise = _WHITE if correlation is None else CorrelatedNoise(0, correlation)
         self.kind = kind
         self.is_video = kind == "video"  # which may flicker and move
@@ -130,6 +133,8 @@ class NLRidge(torch.nn.Module):
         words = (
             f"method={method!r}, data_range={self.data_range:g}, strength={self.tuning.strength:g}"
         )
+        if self.tuning.colour != 1:
+            words += f", colour={self.tuning.colour:g}"
         if isinstance(self.noise, CorrelatedNoise):
             words += f", correlation=an array of shape {self.noise.correlation.shape}"
         return words if self.kind == "image" else f"{words}, kind={self.kind!r}"

@@ -142,8 +142,9 @@ def two_steps(
     Parameters
     ----------
     tuning
-        Its `strength` treats the noise as stronger or weaker. In the first step it counts as at most 1: with a
-        variance that is too large, the minimiser of SURE would invert the sign of weak structures.
+        Its `strength`, and `colour_strength` for the differences of colours, treat the noise as stronger or weaker. In
+        the first step they count as at most 1: with a variance that is too large, the minimiser of SURE would invert
+        the sign of weak structures.
     renewed
         Returns the noisy image of the second step for a pilot: missing pixels, which were filled in from their
         neighbours for the first step, take their values from the pilot.
@@ -153,7 +154,7 @@ def two_steps(
         Returns the image in which similar patches are searched for, without the frequencies at which there is noise.
     """
     first, *second = passes_of(recipe)
-    weaker = noise.scaled(min(tuning.strength, 1.0) ** 2)
+    weaker = noise.treated(min(tuning.strength, 1.0), min(tuning.colour_strength, 1.0))
     pilot, _ = run(
         StepInputs(noisy, guide=noisy, similar=clear(noisy[:1]), noise=weaker, tuning=tuning), first
     )
@@ -162,7 +163,7 @@ def two_steps(
     yield pilot
     if renewed is not None:
         noisy = renewed(pilot)
-    noise = noise.scaled(tuning.strength**2)
+    noise = noise.treated(tuning.strength, tuning.colour_strength)
     inputs = StepInputs(noisy, guide=pilot, similar=clear(pilot), noise=noise, tuning=tuning)
     if len(second) == 1:
         yield run(inputs, second[0])[0]

@@ -26,13 +26,21 @@ class PlaneNoise:
     correlation: npt.NDArray[np.float64] | None = None
     """The autocovariance of each plane in units of the variance, (planes, 2 a + 1, 2 b + 1); None for white noise."""
 
+    colour: float = 1.0
+    """A factor on the variance of all planes but the first, which are differences of colours."""
+
     def __post_init__(self) -> None:
         if self.correlation is not None:
             object.__setattr__(self, "correlation", _with_some_noise(self.correlation))
 
-    def scaled(self, factor: float) -> "PlaneNoise":
-        """Noise whose variance is multiplied by a factor."""
-        return replace(self, variance=factor * self.variance)
+    def treated(self, strength: float, colour_strength: float) -> "PlaneNoise":
+        """Noise that is treated as stronger or weaker by a factor, and by another in the differences of colours."""
+        colour = 1.0 if colour_strength == strength else (colour_strength / strength) ** 2
+        return replace(self, variance=strength**2 * self.variance, colour=colour)
+
+    def factor_of(self, planes: slice) -> float:
+        """The factor on the variance of some planes."""
+        return self.colour if planes.start > 0 else 1.0
 
     @property
     def level(self) -> float | Image:

@@ -12,13 +12,21 @@ class Tuning:
     strength: float = 1.0
     """The factor by which the noise is treated as stronger (above 1) or weaker (below 1) than it is."""
 
+    colour: float = 1.0
+    """The factor on `strength` for the differences of colours."""
+
     def __post_init__(self) -> None:
-        strength = checked_positive("strength", self.strength)
-        if not 0.01 <= strength <= 100:
-            raise ValueError(
-                f"strength is {shown(self.strength)}; expected a number from 0.01 to 100"
-            )
-        object.__setattr__(self, "strength", strength)
+        for name in ("strength", "colour"):
+            given = getattr(self, name)
+            factor = checked_positive(name, given)
+            if not 0.01 <= factor <= 100:
+                raise ValueError(f"{name} is {shown(given)}; expected a number from 0.01 to 100")
+            object.__setattr__(self, name, factor)
+
+    @property
+    def colour_strength(self) -> float:
+        """The factor by which the noise of the differences of colours is treated as stronger or weaker."""
+        return self.strength * self.colour
 
 
 DEFAULT = Tuning()

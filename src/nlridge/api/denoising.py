@@ -50,6 +50,7 @@ def denoise(
     *,
     noise: Noise | str | None = None,
     strength: float = 1.0,
+    colour: float = 1.0,
     method: str | Recipe = "standard",
     mask: npt.ArrayLike | None = None,
     channel_axis: int | None = None,
@@ -68,6 +69,7 @@ def denoise(  # type: ignore[misc]
     *,
     noise: Noise | str | None = None,
     strength: float = 1.0,
+    colour: float = 1.0,
     method: str | Recipe = "standard",
     mask: npt.ArrayLike | None = None,
     channel_axis: int | None = None,
@@ -103,6 +105,10 @@ def denoise(  # type: ignore[misc]
     strength : float, default 1.0
         Factor on the noise level, from 0.01 to 100. Values below 1 keep more detail and more noise;
         values above 1 remove more of both.
+    colour : float, default 1.0
+        Factor on `strength`, from 0.01 to 100, for the differences of colours alone: 2 removes more colour
+        noise without blurring the brightness. It has no effect on gray images and on channels that are
+        denoised separately, which a warning says.
     method : str or Recipe, default "standard"
         "standard" is the best choice for most images. "fast" takes less time; "best" takes more, for the
         highest quality. "nl-ridge", "nl-bayes" and "bm3d" are the published algorithms. A `Recipe`
@@ -238,7 +244,7 @@ def denoise(  # type: ignore[misc]
         noise=noise,
         method=method,
         data_range=data_range,
-        tuning=Tuning(strength),
+        tuning=Tuning(strength, colour),
     )
     axes = {"stack_axis": stack_axis, "channel_axis": channel_axis}
     layout: dict[str, Any] = {"mask": mask, **axes}

@@ -86,6 +86,7 @@ def denoise_with_details(
     *,
     noise: Noise | str | None = None,
     strength: float = 1.0,
+    colour: float = 1.0,
     method: str | Recipe = "standard",
     mask: npt.ArrayLike | None = None,
     channel_axis: int | None = None,
@@ -100,7 +101,7 @@ def denoise_with_details(
 
     Parameters
     ----------
-    image, sigma, noise, strength, method, mask, channel_axis, time_axis, depth_axis, spacing
+    image, sigma, noise, strength, colour, method, mask, channel_axis, time_axis, depth_axis, spacing
         As in `denoise`. The image must be an array in memory, and cannot be a stack.
     data_range, workers, progress
         Likewise.
@@ -139,7 +140,7 @@ def denoise_with_details(
     if is_tensor(image) or is_dask(image):
         kind = "tensor" if is_tensor(image) else "Dask array"
         raise TypeError(f"image is a {kind}; expected an array in memory, or use denoise")
-    options = checked_options(sigma, noise, method, data_range, Tuning(strength))
+    options = checked_options(sigma, noise, method, data_range, Tuning(strength, colour))
     threads, progress = checked_workers(workers), checked_progress(progress)
     axis = checked_sequence(time_axis, depth_axis, spacing)
     arguments: dict[str, Any] = {"mask": mask, "channel_axis": channel_axis, "workers": threads}

@@ -55,6 +55,7 @@ def estimate_quality(
     *,
     noise: Noise | str | None = None,
     strength: float = 1.0,
+    colour: float = 1.0,
     method: str | Recipe = "standard",
     mask: npt.ArrayLike | None = None,
     channel_axis: int | None = None,
@@ -68,7 +69,7 @@ def estimate_quality(
 
     Parameters
     ----------
-    image, sigma, noise, strength, method, mask, channel_axis, data_range, workers, progress
+    image, sigma, noise, strength, colour, method, mask, channel_axis, data_range, workers, progress
         As in `denoise`. The image must be an array in memory, and cannot be a stack.
     peak : float, optional
         Peak value in the definition of the PSNR. By default the largest value of the type for integers,
@@ -118,6 +119,7 @@ def estimate_quality(
         peak = checked_positive("peak", peak)
     options: dict[str, Any] = {
         "strength": strength,
+        "colour": colour,
         "mask": mask,
         "channel_axis": channel_axis,
         "data_range": data_range,
@@ -143,6 +145,7 @@ def quality_of(
     mask: npt.ArrayLike | None = None,
     channel_axis: int | None = None,
     strength: float = 1.0,
+    colour: float = 1.0,
     data_range: float | None = None,
     workers: int | None = None,
     progress: Progress = False,
@@ -168,7 +171,9 @@ def quality_of(
         raise ValueError(
             f"noise has a variance of up to {variance.max():.4g}; expected 1e-140 to 1e140"
         )
-    options = checked_options(None, details.noise, details.recipe, data_range, Tuning(strength))
+    options = checked_options(
+        None, details.noise, details.recipe, data_range, Tuning(strength, colour)
+    )
     spread = np.sqrt(variance)
     correlation = correlation_between(details.noise, len(result))
     divergence = np.zeros(result.shape)

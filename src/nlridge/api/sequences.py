@@ -165,6 +165,7 @@ def denoise_frames(
     *,
     noise: Noise | str | None = None,
     strength: float = 1.0,
+    colour: float = 1.0,
     method: str | Recipe = "standard",
     channel_axis: int | None = None,
     data_range: float | None = None,
@@ -180,7 +181,7 @@ def denoise_frames(
     frames : iterable of array_like
         The frames, all of the same shape and type: (height, width), with a third axis if `channel_axis` is given. NaN
         pixels, and the masked pixels of masked arrays, are treated as missing.
-    sigma, noise, strength, method, data_range, workers
+    sigma, noise, strength, colour, method, data_range, workers
         As in `denoise`. Noise and range that are not given are estimated once, from the first eight frames.
     channel_axis : int, optional
         Axis of the channels of a frame.
@@ -207,7 +208,7 @@ def denoise_frames(
     >>> len(spread), bool(max(spread) < 3)
     (10, True)
     """
-    options = checked_options(sigma, noise, method, data_range, Tuning(strength))
+    options = checked_options(sigma, noise, method, data_range, Tuning(strength, colour))
     threads = checked_workers(workers)
     try:
         iterator = iter(frames)

@@ -12,7 +12,7 @@ from ..noise import Noise
 from ..noise.correlated import CorrelatedNoise
 from ..noise.gaussian import GaussianNoise
 from ..planning.blind import estimated_noise
-from ..planning.doubts import doubt_about, warn_about
+from ..planning.doubts import doubt_about, doubt_about_colour, warn_about
 from ..planning.layout import layout_of
 from ..planning.levels import levels_of
 from ..planning.options import Options
@@ -82,7 +82,10 @@ def _denoise_frames(
         if k == 0:  # the same noise for all
             typical = np.broadcast_to(np.median(level, axis=(1, 2)), len(frame))
             pixels = frame[0].numel()
-            warn_about(doubt_about(options.noise, typical, ends, _dtype_of(image), pixels))
+            warn_about(
+                doubt_about(options.noise, typical, ends, _dtype_of(image), pixels)
+                or doubt_about_colour(options.tuning.colour, [len(frame)])
+            )
         data_range = options.data_range or _range(ends)
         correlation = getattr(noise, "correlation", None)
         module = NLRidge(options.method, data_range=data_range, correlation=correlation)

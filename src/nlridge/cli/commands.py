@@ -68,7 +68,9 @@ def run(options: Namespace) -> int:
 def denoise(options: Namespace) -> int:
     """Denoise files; a file that fails does not stop the others."""
     # Wrong options are reported once, before any file is read.
-    checked_options(options.sigma, options.noise, options.method, None, Tuning(options.strength))
+    checked_options(
+        options.sigma, options.noise, options.method, None, Tuning(options.strength, options.colour)
+    )
     checked_workers(options.workers)
     if is_tiled(options.input, options.tile, options.scheduler):
         return _denoise_tiled(options)
@@ -135,6 +137,7 @@ def _clean(
         "sigma": options.sigma,
         "method": options.method,
         "strength": options.strength,
+        "colour": options.colour,
         "workers": options.workers,
     }
     if not is_video_name(source):
@@ -180,6 +183,7 @@ def _denoise_tiled(options: Namespace) -> int:
             sigma=options.sigma,
             method=options.method,
             strength=options.strength,
+            colour=options.colour,
             workers=options.workers,
             tile=options.tile,
             scheduler=options.scheduler,

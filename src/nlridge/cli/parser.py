@@ -246,6 +246,12 @@ def _add_denoise(commands: "argparse._SubParsersAction[_Parser]") -> None:
         default=1.0,
         help="factor on the noise level: below 1 removes less, above 1 removes more (default: 1)",
     )
+    noise.add_argument(
+        "--colour",
+        type=float,
+        default=1.0,
+        help="factor on --strength for the differences of colours alone (default: 1)",
+    )
 
     work = parser.add_argument_group("processing")
     work.add_argument(

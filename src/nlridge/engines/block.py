@@ -99,6 +99,7 @@ def denoise_block(
                 inputs.guide is inputs.noisy,
                 (v if len(v) == 1 else v[planes]).reshape(-1),
                 0 if len(v) == 1 else plane,
+                np.float32(inputs.noise.factor_of(planes)),
                 original[planes].reshape(-1),
                 keep,
             ),

@@ -358,6 +358,7 @@ def _denoise_block(
                 if rings.variance is None
                 else rings.variance.planes(slice(0, 1) if one_variance else planes),
                 0 if one_variance else layout.plane,
+                np.float32(inputs.noise.factor_of(planes)),
                 variance[:0] if rings.original is None else rings.original.planes(planes),
                 keep,
             ),

@@ -51,6 +51,8 @@ class GroupImages(NamedTuple):
     """One number, or one plane for all planes, or one plane for each."""
     variance_plane: int
     """The distance between two planes of the variance; 0 if there is one for all."""
+    variance_factor: np.float32
+    """A factor on the variance."""
     original: Any
     """The planes with all of their noise; empty if `noisy` still has all of it."""
     keep: np.float32
@@ -98,7 +100,17 @@ ESTIMATE = types.void(_FLOATS, _FLOATS, _FLOATS, _FLOATS, _INDEX, _INDEX, _FLOAT
 """The signature of a family's kernel: Y, X, denoised, weights, n, m, variance, parameters."""
 _GROUPS = (
     types.NamedTuple(
-        [_FLOATS, _FLOATS, types.boolean, _FLOATS, _INDEX, _FLOATS, types.float32], GroupImages
+        [
+            _FLOATS,
+            _FLOATS,
+            types.boolean,
+            _FLOATS,
+            _INDEX,
+            types.float32,
+            _FLOATS,
+            types.float32,
+        ],
+        GroupImages,
     ),
     types.NamedUniTuple(_FLOATS, 3, GroupSums),
     types.NamedTuple([_INDICES, _INDICES, _INDEX, _INDICES], GroupPlaces),
@@ -243,17 +255,22 @@ def _gather_group(images, shape, here, m, Y, X, V, before, inside, power):
     if not images.guide_is_noisy:
         gather(images.guide, row_length, plane, planes, here, m, patch, X)
     same_noise = len(images.variance) == 1
-    if not same_noise:
+    if same_noise:
+        V[0] = images.variance_factor * images.variance[0]
+    else:
         gather(images.variance, row_length, images.variance_plane, planes, here, m, patch, V)
+        if images.variance_factor != 1:
+            for o in range(0, m * padded(n), LANES):
+                store(V, o, splat(images.variance_factor) * load(V, o))
     left = np.float32(1)
     if len(images.original) > 0:
         gather(images.original, row_length, plane, planes, here, m, patch, before)
         left = max(
-            _noise_left(before, Y, images.variance if same_noise else V, inside, n, m, power),
+            _noise_left(before, Y, V, inside, n, m, power),
             images.keep + np.float32(1e-6),
         )
         if same_noise:
-            V[0] = left * left * images.variance[0]
+            V[0] = left * left * V[0]
         else:
             for o in range(0, m * padded(n), LANES):
                 store(V, o, splat(left * left) * load(V, o))
@@ -329,6 +346,7 @@ def _denoise_groups_by_formula(
             if len(images.variance) == 1
             else groups(images.variance, images.variance_plane)
         )
+        V = images.variance_factor * V
         left = 1.0
         if len(images.original):
             spread = np.var(groups(images.original) - Y, axis=(1, 2), keepdims=True)

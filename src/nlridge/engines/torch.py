@@ -417,6 +417,7 @@ def _sums(
             V = variance[0].flatten()[frame_of[:, :1, None]]
         else:
             V = gathered(variance.expand_as(noisy))
+    V = inputs.noise.factor_of(planes) * V
     left = 1.0
     if partly is not None:
         spread = (gathered(partly.original) - Y).var((1, 2), correction=0, keepdim=True)

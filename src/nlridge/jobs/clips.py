@@ -51,6 +51,8 @@ def clean_clip(
     codec: str | None,
     quality: int | None,
     sigma: float | list[float] | None,
+    strength: float = 1.0,
+    colour: float = 1.0,
     progress: Callable[[float, str], None],
     **options: Any,
 ) -> DenoisedClip:
@@ -80,7 +82,15 @@ def clean_clip(
         with ExitStack() as stack:
             denoised = [
                 stack.enter_context(
-                    closing(run(part(number), sigma_of(sigma, parts, number), **layout, **options))
+                    closing(
+                        run(
+                            part(number),
+                            sigma_of(sigma, parts, number),
+                            **layout,
+                            **_amounts(strength, colour, parts, number),
+                            **options,
+                        )
+                    )
                 )
                 for number, layout in enumerate(map(partial(_layout, parts.peak), parts.planes))
             ]
@@ -117,6 +127,13 @@ def sigma_of(
             raise ValueError(f"sigma has {len(sigma)} values; expected 1, or 3 for luma and chroma")
         return sigma[0] if number == 0 else sigma[1:]
     return sigma if number == 0 else sigma / math.sqrt(math.prod(parts.shrink))
+
+
+def _amounts(strength: float, colour: float, parts: Parts, number: int) -> dict[str, float]:
+    """Return how much is removed from a part of the frames; chroma has the strength of colours."""
+    if len(parts.planes) == 1:
+        return {"strength": strength, "colour": colour}
+    return {"strength": strength if number == 0 else min(max(strength * colour, 0.01), 100.0)}
 
 
 def _layout(peak: int, planes: tuple[int, ...]) -> dict[str, Any]:

@@ -42,6 +42,7 @@ def clean_tiled(
     sigma: Any,
     method: str,
     strength: float,
+    colour: float = 1.0,
     workers: int | None,
     tile: int | None,
     scheduler: str | None,
@@ -62,7 +63,7 @@ def clean_tiled(
     opened, letters, notes = _open(source, axes)
     array = opened.array
     layout = _layout(array, letters)
-    options = checked_options(sigma, noise, method, None, Tuning(strength))
+    options = checked_options(sigma, noise, method, None, Tuning(strength, colour))
     if options.noise is not None:
         levels_of(options.noise, layout)
     spec = NewArray(layout.shape, np.dtype(array.dtype), letters, checked_tile(tile), opened)

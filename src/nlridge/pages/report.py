@@ -92,6 +92,7 @@ def entry(
             details,
             channel_axis=layer.channel_axis,
             strength=options.strength,
+            colour=options.colour,
             workers=options.workers,
         )
         gain = _gain(quality)
@@ -183,7 +184,8 @@ def clip_entry(
 
 
 def _method(options: Namespace) -> str:
-    return f"{options.method}, strength {options.strength:g}"
+    colour = "" if options.colour == 1 else f", colour {options.colour:g}"
+    return f"{options.method}, strength {options.strength:g}{colour}"
 
 
 def _image(width: int, height: int, shown: Pixels) -> str:
@@ -341,10 +343,10 @@ def _command(source: Path, target: Path, options: Namespace) -> str:
     if options.sigma is not None:
         sigma = options.sigma if isinstance(options.sigma, list) else [options.sigma]
         words += ["--sigma", ",".join(map(repr, sigma))]
-    names = ("noise", "method", "strength", "format", "channel_axis", "stack_axis", "frames", "codec", "quality")  # fmt: skip
+    names = ("noise", "method", "strength", "colour", "format", "channel_axis", "stack_axis", "frames", "codec", "quality")  # fmt: skip
     for name in names:
         value = getattr(options, name)
-        default = {"method": "standard", "strength": 1.0, "frames": "auto"}.get(name)
+        default = {"method": "standard", "strength": 1.0, "colour": 1.0, "frames": "auto"}.get(name)
         if value != default:
             words += [f"--{name.replace('_', '-')}", str(value)]
     words += [f"--output={target}"] if str(target).startswith("-") else ["-o", str(target)]

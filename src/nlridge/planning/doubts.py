@@ -64,6 +64,14 @@ def doubt_about(
     return ""
 
 
+def doubt_about_colour(colour: float, planes: Sequence[int]) -> str:
+    """Return a sentence if the factor for colours has no effect; `planes` are the numbers of planes of each set."""
+    if colour == 1 or not planes or max(planes) > 1:
+        return ""
+    apart = "the channels are denoised separately" if len(planes) > 1 else "the image is gray"
+    return f"colour is {colour:g}, which has no effect, since {apart}; expected 1"
+
+
 def warn_about(doubt: str) -> None:
     """Issue a warning, unless the doubt is empty, that points at the line outside of this package."""
     if not doubt:

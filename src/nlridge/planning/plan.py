@@ -22,7 +22,7 @@ from ..noise import Noise, power_of_two
 from ..noise.correlated import correlation_between
 from ..noise.poisson import PoissonGaussianNoise
 from .channels import Planes, planes_of
-from .doubts import VISIBLE, doubt_about
+from .doubts import VISIBLE, doubt_about, doubt_about_colour
 from .options import Options
 from .photons import Run, halved, run_settings
 
@@ -68,7 +68,7 @@ class Plan:
     """The sets of channels that are denoised together; channels without noise belong to none."""
     tuning: Tuning
     doubt: str = ""
-    """Why the noise that was given cannot be meant; empty if it can."""
+    """Why the noise or the factor for colours that was given cannot be meant; empty if it can."""
     runs: tuple[Run, ...] = ()
     """The runs over an image of few photons; empty if the recipe is run once. The last one has the plan's recipe."""
 
@@ -161,7 +161,8 @@ def plan_for(
             facts.dtype,
             # Where many pixels are missing, the range says little.
             shape[1] * shape[2] * facts.present if facts.present > 0.5 else 0.0,
-        ),
+        )
+        or doubt_about_colour(options.tuning.colour, [len(p.channels) for p in plane_sets]),
         tuple(runs),
     )
 
