@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .noise.curve import CurveNoise
     from .noise.gaussian import GaussianNoise
     from .noise.poisson import PoissonGaussianNoise
+    from .planning.mosaic import Mosaic
 
 # NumPy, Numba and the kernels are imported when a name is first used.
 _HOMES = {
@@ -30,6 +31,7 @@ _HOMES = {
     "Family": ".families",
     "FrameSearch": ".algorithm.settings",
     "GaussianNoise": ".noise.gaussian",
+    "Mosaic": ".planning.mosaic",
     "PoissonGaussianNoise": ".noise.poisson",
     "Quality": ".api.quality",
     "Recipe": ".algorithm.settings",
@@ -56,6 +58,7 @@ __all__ = [
     "Family",
     "FrameSearch",
     "GaussianNoise",
+    "Mosaic",
     "PoissonGaussianNoise",
     "Quality",
     "Recipe",

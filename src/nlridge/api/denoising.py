@@ -12,10 +12,12 @@ from ..algorithm.settings import Recipe
 from ..algorithm.tuning import Tuning
 from ..arrays import is_dask, is_tensor
 from ..noise import Noise
+from ..planning.mosaic import Mosaic
 from ..planning.options import checked_options
 from ..progress import Progress
 from .arguments import checked_progress, checked_tile, checked_workers, expect_none
 from .in_memory import denoise_array, frames_of
+from .mosaics import mosaic_planes, on_planes
 from .sequences import checked_sequence, denoise_sequences, sequences_of
 
 
@@ -53,6 +55,7 @@ def denoise(
     colour: float = 1.0,
     method: str | Recipe = "standard",
     mask: npt.ArrayLike | None = None,
+    mosaic: Mosaic | str | None = None,
     channel_axis: int | None = None,
     stack_axis: int | None = None,
     time_axis: int | None = None,
@@ -72,6 +75,7 @@ def denoise(  # type: ignore[misc]
     colour: float = 1.0,
     method: str | Recipe = "standard",
     mask: npt.ArrayLike | None = None,
+    mosaic: Mosaic | str | None = None,
     channel_axis: int | None = None,
     stack_axis: int | None = None,
     time_axis: int | None = None,
@@ -117,6 +121,10 @@ def denoise(  # type: ignore[misc]
         Missing pixels, marked True, in addition to NaN pixels. It has the shape of the image, or omits
         the channel axis or the stack axis. Missing pixels do not influence the others and are returned
         unchanged.
+    mosaic : Mosaic or str, optional
+        Pattern of a raw image of a camera, such as "RGGB", or a `Mosaic`, which has its black level and its
+        white level as well. The image is a single array, not yet developed, with one value per pixel; with
+        ``time_axis=0``, it is a burst of them.
     channel_axis : int, optional
         Axis of the channels of a colour or multichannel image. Correlated channels are denoised jointly,
         which gives better results than denoising each one separately. By default, the image has no
@@ -193,6 +201,10 @@ def denoise(  # type: ignore[misc]
     methods "fast", "standard" and "best" have settings of their own for videos and for volumes. They search
     2, 6 and 6 frames before and after (2, 3 and 3 slices of a volume).
 
+    **Raw images.** The four planes of a mosaic are denoised jointly. Unless the noise is given, it is estimated
+    on all of them together, as noise that grows with the signal. Hot and dead pixels are replaced by the median
+    of their neighbours of the same colour. Areas in which most pixels are saturated are left unchanged.
+
     **Missing pixels.** They are filled in with a mean of their neighbours in the first step, and with the
     pilot in the second.
 
@@ -239,6 +251,26 @@ def denoise(  # type: ignore[misc]
     >>> bool(np.std(blind - clean) < 4)
     True
     """
+    if mosaic is not None:
+        kind = "tensor" if is_tensor(image) else "Dask array" if is_dask(image) else ""
+        if kind:
+            raise TypeError(f"image is a {kind}; expected an array in memory for a mosaic")
+        refused = {"channel_axis": channel_axis, "stack_axis": stack_axis, "depth_axis": depth_axis}
+        expect_none("for a mosaic", **refused, out=out, tile=tile, client=client)
+        planes = mosaic_planes(image, mosaic, sigma, noise, time_axis)
+        result = on_planes(
+            denoise,
+            planes,
+            mask,
+            strength=strength,
+            colour=colour,
+            method=method,
+            time_axis=time_axis and 0,
+            data_range=data_range,
+            workers=workers,
+            progress=progress,
+        )
+        return planes.joined(result)
     options_for = partial(
         checked_options,
         noise=noise,

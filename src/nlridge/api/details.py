@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,13 +16,15 @@ from ..noise import Noise, power_of_two
 from ..planning.doubts import ROUNDING, warn_about
 from ..planning.layout import Layout
 from ..planning.levels import usable_levels
+from ..planning.mosaic import Mosaic
 from ..planning.options import Options, checked_options
 from ..planning.pixels import restored
 from ..planning.plan import SAMPLE
 from ..progress import Progress, progress_reporter
 from ..video.planning import SequenceAxis
-from .arguments import checked_progress, checked_workers
+from .arguments import checked_progress, checked_workers, expect_none
 from .in_memory import Frame, frames_of
+from .mosaics import MosaicPlanes, mosaic_planes, on_planes
 from .sequences import checked_sequence, sequences_of
 
 _LITTLE = 0.1  # share of the level of the noise; if less is removed, that is next to nothing
@@ -89,6 +91,7 @@ def denoise_with_details(
     colour: float = 1.0,
     method: str | Recipe = "standard",
     mask: npt.ArrayLike | None = None,
+    mosaic: Mosaic | str | None = None,
     channel_axis: int | None = None,
     time_axis: int | None = None,
     depth_axis: int | None = None,
@@ -101,7 +104,7 @@ def denoise_with_details(
 
     Parameters
     ----------
-    image, sigma, noise, strength, colour, method, mask, channel_axis, time_axis, depth_axis, spacing
+    image, sigma, noise, strength, colour, method, mask, mosaic, channel_axis, time_axis, depth_axis, spacing
         As in `denoise`. The image must be an array in memory, and cannot be a stack.
     data_range, workers, progress
         Likewise.
@@ -140,6 +143,24 @@ def denoise_with_details(
     if is_tensor(image) or is_dask(image):
         kind = "tensor" if is_tensor(image) else "Dask array"
         raise TypeError(f"image is a {kind}; expected an array in memory, or use denoise")
+    if mosaic is not None:
+        expect_none("for a mosaic", channel_axis=channel_axis, depth_axis=depth_axis)
+        planes = mosaic_planes(image, mosaic, sigma, noise, time_axis)
+        return _joined(
+            planes,
+            on_planes(
+                denoise_with_details,
+                planes,
+                mask,
+                strength=strength,
+                colour=colour,
+                method=method,
+                time_axis=time_axis and 0,
+                data_range=data_range,
+                workers=workers,
+                progress=progress,
+            ),
+        )
     options = checked_options(sigma, noise, method, data_range, Tuning(strength, colour))
     threads, progress = checked_workers(workers), checked_progress(progress)
     axis = checked_sequence(time_axis, depth_axis, spacing)
@@ -170,6 +191,15 @@ def denoise_with_details(
         level,
         removed,
         _why_unchanged(frames[0], level, removed / plan.tuning.strength),
+    )
+
+
+def _joined(planes: MosaicPlanes, details: Denoised) -> Denoised:
+    """The details of a mosaic, from those of its planes."""
+    image, pilot = (planes.joined(array) for array in (details.image, details.pilot))
+    residual = (planes.image - image).astype(image.dtype, copy=False)
+    return replace(
+        details, image=image, pilot=pilot, residual=residual, noise_given=planes.noise_given
     )
 
 

@@ -8,6 +8,7 @@ Each format is a module in the folder `formats`.  Nothing else needs to know abo
     recognises(head)            whether a file with these first bytes has this format
     read(path, axes)            read a `Picture`; `axes` names the axes of an array whose file does not name them
     write(path, picture, name)  write a `Picture` to the temporary `path`; `name` is the final path
+    WRITES                      the suffix of the files it writes, if they have another format than those it reads
 
 A file that cannot be read or written raises a ValueError or OSError with a message of one sentence, and nothing is
 printed.  Optional libraries are imported only when they are used.
@@ -22,10 +23,11 @@ from types import ModuleType
 from . import formats
 from .atomic import replacing
 from .damage import convert_errors, expect_regular
+from .develop import developed
 from .orientation import upright
 from .picture import Layer, Picture
 
-__all__ = ["Layer", "Picture", "format_of", "read", "suffixes", "write"]
+__all__ = ["Layer", "Picture", "format_of", "read", "suffixes", "write", "written_suffix"]
 
 
 @cache
@@ -52,6 +54,12 @@ def format_of(suffix: str) -> ModuleType:
             f"the suffix of the file is {suffix or 'empty'}; expected one of {supported}"
         )
     return module
+
+
+def written_suffix(suffix: str) -> str:
+    """Return the suffix of the result for an input with the given suffix."""
+    module = _formats().get(suffix.lower())
+    return suffix if module is None else getattr(module, "WRITES", suffix)
 
 
 def read(path: Path, axes: str | None = None) -> Picture:
@@ -85,6 +93,9 @@ def write(path: Path, picture: Picture) -> list[str]:
     module = format_of(path.suffix)
     notes = []
     if module.__name__.rpartition(".")[2] != picture.format:
+        if any(layer.mosaic is not None for layer in picture.layers):
+            with convert_errors("the raw image could not be developed"):
+                picture = developed(picture, getattr(module, "BITS", 16))
         picture = upright(picture)
         if picture.exif and picture.layers and "exif" not in module.KEEPS:
             notes.append(f"{module.NAME} files cannot store the EXIF data")

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..noise import Noise
+from ..planning.mosaic import Mosaic
+
 Pixels = npt.NDArray[Any]
 
 
@@ -22,6 +25,10 @@ class Layer:
     axes: str
     spacing: tuple[float, float, float] | None = None
     """The size of a voxel along Z, Y and X in any unit, if the file has it."""
+    mosaic: Mosaic | None = None
+    """The pattern of a raw image."""
+    noise: Noise | None = None
+    """The noise that the file states, or what is left of it; that of a mosaic is above its black level."""
 
     @property
     def channel_axis(self) -> int | None:

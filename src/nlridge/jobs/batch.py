@@ -16,19 +16,22 @@ import numpy.typing as npt
 from ..api.conversion import to_dtype
 from ..api.details import Denoised, denoise_with_details
 from ..api.estimating import estimate_noise
-from ..files import Layer, Picture, format_of, read, suffixes, write
+from ..files import Layer, Picture, format_of, read, suffixes, write, written_suffix
 from ..files.atomic import expect_new
 from ..files.video import SUFFIXES as VIDEO_SUFFIXES
 from ..files.video import is_video_name
+from ..noise import Noise
+from ..noise.poisson import PoissonGaussianNoise
 from .words import recorded_warnings
 
 MARK = "_denoised"
 """What the names of results end in, unless an output is given."""
 INSTEAD_OF_EXISTING = ", --overwrite or --skip-existing"
 """What to suggest if an output exists; see `expect_new`."""
+_LEAST_LEFT = 0.01  # share of the variance of the noise that is taken to be left in a result
 _SAMPLE = 2**20  # pixels that are compared to choose between time and depth
 _SYNONYMS = {".jpeg": ".jpg", ".tiff": ".tif", ".fit": ".fits", ".fts": ".fits"}
-_UNSUPPORTED = (".gif", ".heic", ".avif", ".jp2", ".jxl", ".exr", ".hdr", ".dng", ".raw", ".psd", ".pdf")  # fmt: skip
+_UNSUPPORTED = (".gif", ".heic", ".avif", ".jp2", ".jxl", ".exr", ".hdr", ".psd", ".pdf")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -180,9 +183,10 @@ def targets(given: Sequence[Source], output: str | None, format: str | None) -> 
     outputs = []
     for source in given:
         stem, ending = _stem(source.path)
-        name = stem + (suffix or ending)
+        ending = suffix or written_suffix(ending)
+        name = stem + ending
         if output is None:
-            outputs.append(source.path.with_name(f"{stem}{MARK}{suffix or ending}"))
+            outputs.append(source.path.with_name(f"{stem}{MARK}{ending}"))
         elif source.folder is None:
             outputs.append(Path(output) / name)
         else:
@@ -305,6 +309,10 @@ def clean_picture(
             all_details[key] = None
             continue
         arguments: dict[str, Any] = {"channel_axis": layer.axis_of("C", together), **options}
+        if layer.mosaic is not None:
+            arguments["mosaic"] = layer.mosaic
+            if layer.noise is not None and arguments.get("sigma") is arguments.get("noise") is None:
+                arguments["noise"] = layer.noise
         if together:
             arguments[f"{kind}_axis"] = layer.axis_of(together, together)
         if kind == "depth" and layer.spacing is not None:
@@ -317,7 +325,10 @@ def clean_picture(
             empty = np.empty(0, np.float32)
             details = replace(details, image=empty, pilot=empty, residual=empty)
         all_details[key] = details
-    layers = [replace(layer, pixels=results[id(layer)]) for layer in picture.layers]
+    layers = [
+        replace(layer, pixels=results[id(layer)], noise=_noise_left(layer, all_details))
+        for layer in picture.layers
+    ]
     of_frames = [
         all_details[_key(layer, index, sequence_of(layer, frames)[0])]
         for layer in picture.layers
@@ -327,6 +338,15 @@ def clean_picture(
     if any(missing):
         notes.append(unchanged_frames(of_frames.count(None), len(of_frames)))
     return replace(picture, layers=layers, notes=notes), of_frames
+
+
+def _noise_left(layer: Layer, details: dict[tuple[Any, ...], Denoised | None]) -> Noise | None:
+    """Return what is left of the noise that a file states, by how much of its variance was removed."""
+    found = next((one for (own, *_), one in details.items() if own == id(layer) and one), None)
+    if found is None or not isinstance(layer.noise, PoissonGaussianNoise) or found.level == 0:
+        return layer.noise
+    share = 1 - min(found.removed / found.level, 1.0) ** 2
+    return layer.noise.weakened(math.sqrt(max(share, _LEAST_LEFT)))
 
 
 def sequence_of(layer: Layer, frames: str) -> tuple[str, str]:

@@ -18,6 +18,8 @@ from .png import single_image
 NAME = "JPEG or WebP"
 SUFFIXES = (".jpg", ".jpeg", ".webp")
 KEEPS = ("exif", "profile")
+BITS = 8
+"""The largest number of bits of a colour; 16 if a format does not say."""
 
 _QUALITY = 95
 

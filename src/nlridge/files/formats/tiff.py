@@ -31,7 +31,7 @@ from ..tiff_integrity import (
 
 NAME = "TIFF"
 SUFFIXES = (".tif", ".tiff")
-KEEPS = ("profile",)
+KEEPS = ("exif", "profile")
 
 # Tags that tifffile writes itself, or that point to data that are not copied.
 _MANAGED = {

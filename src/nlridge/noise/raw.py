@@ -1,0 +1,95 @@
+"""Estimate the noise of a raw image: white, and growing with the signal in the same way in all planes.
+
+The black level is known, so that two numbers describe the noise: its gain, and its level in the dark. They are fitted
+to the highest frequencies of blocks that are calm at all others, in all planes at once [1]_. Selecting blocks by other
+frequencies does not affect the white noise in the highest ones, and hardly any texture is left there.
+
+.. [1] M. Colom and A. Buades, "Analysis and extension of the Ponomarenko et al. method, estimating a noise curve from
+   a single image", Image Processing On Line 3, 2013.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import Array, Noise
+from .estimation import noise_of
+from .gaussian import GaussianNoise
+from .poisson import PoissonGaussianNoise
+
+Mask = npt.NDArray[np.bool_]
+
+_BLOCK = 8  # side of a block
+_MOST = 16_000  # largest number of blocks
+_FEWEST = 40  # smallest number of calm blocks
+_CALM = 0.005  # share of the blocks that are taken to be calm in any case,
+_PURE = 1.1  # besides those with less energy than this multiple of that of pure noise
+_FREQUENCY = np.add.outer(np.arange(_BLOCK), np.arange(_BLOCK))
+_IMAGE = (_FREQUENCY >= 1) & (_FREQUENCY <= _BLOCK)
+_HIGHEST = _FREQUENCY >= _BLOCK + 2
+
+
+def raw_noise_of(planes: npt.NDArray[Any], excluded: Mask | None) -> Noise:
+    """Estimate the noise of planes of (planes, height, width), without their black level.
+
+    `excluded` marks missing and saturated pixels. The noise of images that are too small is taken to be Gaussian.
+    """
+    values, low, high = _measured(planes, excluded)
+    typical = float(np.median(high)) if high.shape[1] >= _FEWEST else 0.0
+    if typical <= 0:
+        return noise_of(planes, excluded, "gaussian")
+    variance = np.full(values.shape, typical)
+    for _ in range(50):
+        energy = (low / variance).mean(axis=0)
+        count = max(int(_CALM * len(energy)), _FEWEST)
+        calm = energy <= max(np.partition(energy, count - 1)[count - 1], _PURE)
+        gain, offset = _line(values[:, calm], high[:, calm], variance[:, calm])
+        fitted = np.maximum(gain * values + offset, 1e-6 * typical)
+        settled = np.allclose(fitted, variance, rtol=1e-3)
+        variance = np.sqrt(variance * fitted)  # half way, so that it does not oscillate
+        if settled:
+            break
+    spread = np.ptp(np.percentile(values, [5, 95]))
+    if gain <= 1e-300 or spread < 4 * math.sqrt(np.median(variance)) / _BLOCK:
+        return GaussianNoise(math.sqrt(float(np.mean(high[:, calm]))))
+    return PoissonGaussianNoise(gain, math.sqrt(offset))
+
+
+def _measured(planes: npt.NDArray[Any], excluded: Mask | None) -> tuple[Array, Array, Array]:
+    """The mean of each block, its mean energy at the frequencies of the image, and at the highest: (planes, blocks)."""
+    side = (_BLOCK, _BLOCK)
+    if min(planes.shape[1:]) < _BLOCK:
+        return (np.empty((len(planes), 0)),) * 3
+    stride = max(3, math.ceil(math.sqrt(planes[0].size / _MOST)))
+    every = slice(None, None, stride)
+    windows = np.lib.stride_tricks.sliding_window_view(planes, side, axis=(1, 2))[:, every, every]
+    usable: Mask = np.ones(windows.shape[1:3], bool)
+    if excluded is not None:
+        marks = np.lib.stride_tricks.sliding_window_view(excluded.any(axis=0), side)
+        usable = np.asarray(~marks[every, every].any(axis=(2, 3)))
+    k = np.arange(_BLOCK)
+    cosines = np.sqrt(2 / _BLOCK) * np.cos(np.pi * (2 * k + 1) * k[:, None] / (2 * _BLOCK))
+    cosines[0] /= math.sqrt(2)
+    facts = []
+    for plane in windows:
+        coefficients = cosines @ plane[usable].astype(np.float64) @ cosines.T
+        energies = [(coefficients[:, band] ** 2).mean(axis=1) for band in (_IMAGE, _HIGHEST)]
+        facts.append([np.maximum(coefficients[:, 0, 0] / _BLOCK, 0), *energies])
+    values, low, high = np.array(facts).swapaxes(0, 1)
+    return values, low, high
+
+
+def _line(x: Array, y: Array, expected: Array) -> tuple[float, float]:
+    """The line y = gain x + offset, neither of them negative, through variances whose error is their expected size."""
+    weights = 1 / expected**2
+    xx, xo, oo = (float(np.sum(weights * values)) for values in (x * x, x, np.ones_like(x)))
+    xy, oy = (float(np.sum(weights * values)) for values in (x * y, y))
+    determinant = xx * oo - xo**2
+    if determinant <= 1e-9 * xx * oo:
+        return 0.0, oy / oo
+    gain, offset = (xy * oo - oy * xo) / determinant, (oy * xx - xy * xo) / determinant
+    if offset < 0:
+        return xy / xx, 0.0
+    return (gain, offset) if gain > 0 else (0.0, oy / oo)
