@@ -17,7 +17,7 @@ from ..planning.options import checked_options
 from ..progress import Progress
 from .arguments import checked_progress, checked_tile, checked_workers, expect_none
 from .in_memory import denoise_array, frames_of
-from .mosaics import mosaic_planes, on_planes
+from .mosaics import mosaic_planes
 from .sequences import checked_sequence, denoise_sequences, sequences_of
 
 
@@ -258,19 +258,20 @@ def denoise(  # type: ignore[misc]
         refused = {"channel_axis": channel_axis, "stack_axis": stack_axis, "depth_axis": depth_axis}
         expect_none("for a mosaic", **refused, out=out, tile=tile, client=client)
         planes = mosaic_planes(image, mosaic, sigma, noise, time_axis)
-        result = on_planes(
-            denoise,
-            planes,
-            mask,
+        result = denoise(
+            planes.pixels,
+            noise=planes.noise,
             strength=strength,
             colour=colour,
             method=method,
-            time_axis=time_axis and 0,
+            mask=planes.mask(mask),
+            channel_axis=planes.channel_axis,
+            time_axis=None if time_axis is None else 0,
             data_range=data_range,
             workers=workers,
             progress=progress,
         )
-        return planes.joined(result)
+        return planes.joined(result, planes.image)
     options_for = partial(
         checked_options,
         noise=noise,

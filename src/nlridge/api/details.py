@@ -24,7 +24,7 @@ from ..progress import Progress, progress_reporter
 from ..video.planning import SequenceAxis
 from .arguments import checked_progress, checked_workers, expect_none
 from .in_memory import Frame, frames_of
-from .mosaics import MosaicPlanes, mosaic_planes, on_planes
+from .mosaics import MosaicPlanes, mosaic_planes
 from .sequences import checked_sequence, sequences_of
 
 _LITTLE = 0.1  # share of the level of the noise; if less is removed, that is next to nothing
@@ -140,35 +140,106 @@ def denoise_with_details(
     >>> print(details)
     Gaussian noise with a standard deviation of 20 (given); removed 19.7 (rms), 98% of its level
     """
+    sequence = checked_sequence(time_axis, depth_axis, spacing)
+    return _details(
+        image,
+        sigma,
+        noise,
+        mosaic,
+        sequence,
+        method=method,
+        tuning=Tuning(strength, colour),
+        data_range=data_range,
+        mask=mask,
+        channel_axis=channel_axis,
+        workers=workers,
+        progress=progress,
+    )
+
+
+def denoise_burst(
+    frames: npt.NDArray[Any],
+    sigma: npt.ArrayLike | None = None,
+    *,
+    reference: int,
+    noise: Noise | str | None = None,
+    strength: float = 1.0,
+    colour: float = 1.0,
+    method: str | Recipe = "standard",
+    mosaic: Mosaic | str | None = None,
+    channel_axis: int | None = None,
+    workers: int | None = None,
+    progress: Progress = False,
+) -> Denoised:
+    """Denoise one of several frames of a scene, along the first axis, with the help of the others."""
+    return _details(
+        frames,
+        sigma,
+        noise,
+        mosaic,
+        SequenceAxis("time_axis", 0),
+        method=method,
+        tuning=Tuning(strength, colour),
+        data_range=None,
+        mask=None,
+        channel_axis=channel_axis,
+        workers=workers,
+        progress=progress,
+        only=reference,
+    )
+
+
+def _details(
+    image: Any,
+    sigma: Any,
+    noise: Any,
+    mosaic: Any,
+    axis: SequenceAxis | None,
+    *,
+    method: Any,
+    tuning: Tuning,
+    data_range: Any,
+    mask: Any,
+    channel_axis: Any,
+    workers: Any,
+    progress: Any,
+    only: int | None = None,
+) -> Denoised:
+    """`denoise_with_details`; of frames that belong together, `only` one may be wanted."""
     if is_tensor(image) or is_dask(image):
         kind = "tensor" if is_tensor(image) else "Dask array"
         raise TypeError(f"image is a {kind}; expected an array in memory, or use denoise")
     if mosaic is not None:
-        expect_none("for a mosaic", channel_axis=channel_axis, depth_axis=depth_axis)
-        planes = mosaic_planes(image, mosaic, sigma, noise, time_axis)
+        expect_none("for a mosaic", channel_axis=channel_axis)
+        if axis is not None and not axis.is_time:
+            raise ValueError(f"depth_axis is {axis.axis}; expected None for a mosaic")
+        planes = mosaic_planes(image, mosaic, sigma, noise, None if axis is None else axis.axis)
         return _joined(
             planes,
-            on_planes(
-                denoise_with_details,
-                planes,
-                mask,
-                strength=strength,
-                colour=colour,
+            _details(
+                planes.pixels,
+                None,
+                planes.noise,
+                None,
+                axis and SequenceAxis("time_axis", 0),
                 method=method,
-                time_axis=time_axis and 0,
+                tuning=tuning,
                 data_range=data_range,
+                mask=planes.mask(mask),
+                channel_axis=planes.channel_axis,
                 workers=workers,
                 progress=progress,
+                only=only,
             ),
+            only,
         )
-    options = checked_options(sigma, noise, method, data_range, Tuning(strength, colour))
+    options = checked_options(sigma, noise, method, data_range, tuning)
     threads, progress = checked_workers(workers), checked_progress(progress)
-    axis = checked_sequence(time_axis, depth_axis, spacing)
     arguments: dict[str, Any] = {"mask": mask, "channel_axis": channel_axis, "workers": threads}
     if axis is None:
         frames, steps, layout = _run_image(image, options, progress, **arguments)
     else:
-        frames, steps, layout = _run_sequence(image, options, axis, progress, **arguments)
+        frames, steps, layout = _run_sequence(image, options, axis, progress, only, **arguments)
     plan = frames[0].plan
     denoised = [_of_frame(*both) for both in zip(frames, steps, strict=True)]
     level, removed = (
@@ -181,6 +252,8 @@ def denoise_with_details(
     result, pilot, residual = (
         layout.like_image(array if axis is None else array[None]) for array in arrays
     )
+    if only is not None:
+        result, pilot, residual = result[0], pilot[0], residual[0]
     return Denoised(
         result,
         pilot,
@@ -194,10 +267,11 @@ def denoise_with_details(
     )
 
 
-def _joined(planes: MosaicPlanes, details: Denoised) -> Denoised:
-    """The details of a mosaic, from those of its planes."""
-    image, pilot = (planes.joined(array) for array in (details.image, details.pilot))
-    residual = (planes.image - image).astype(image.dtype, copy=False)
+def _joined(planes: MosaicPlanes, details: Denoised, only: int | None) -> Denoised:
+    """The details of a mosaic, from those of its planes; `only` one of several frames may be wanted."""
+    noisy = planes.image if only is None else planes.image[only]
+    image, pilot = (planes.joined(array, noisy) for array in (details.image, details.pilot))
+    residual = (noisy - image).astype(image.dtype, copy=False)
     return replace(
         details, image=image, pilot=pilot, residual=residual, noise_given=planes.noise_given
     )
@@ -217,15 +291,21 @@ def _run_image(image: Any, options: Options, progress: Progress, **arguments: An
 
 
 def _run_sequence(
-    image: Any, options: Options, axis: SequenceAxis, progress: Progress, **arguments: Any
+    image: Any,
+    options: Options,
+    axis: SequenceAxis,
+    progress: Progress,
+    only: int | None,
+    **arguments: Any,
 ) -> _Run:
     sequences = sequences_of(image, options, axis, stack_axis=None, may_be_stack=False, **arguments)
     sequence, read = sequences.plan(0), sequences.frames(0).frame
     warn_about(sequence.plan.doubt)
+    wanted = range(sequence.count) if only is None else range(only, only + 1)
     with progress_reporter(progress, sequence.ticks(), "block") as tick:
-        steps = list(sequence.run(read, sequences.workers, tick))
+        steps = list(sequence.run(read, sequences.workers, tick, wanted))
     frames = []
-    for number in range(len(steps)):
+    for number in wanted:
         pixels, missing, levels = sequence.with_levels(read(number))
         usable = usable_levels(levels, missing, pixels)
         frames.append(Frame(pixels, missing, usable, sequence.plan))

@@ -1,13 +1,17 @@
 """`estimate_sigma` and `estimate_noise`."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from ..noise import Noise
 from ..noise.estimation import sigma_of
+from ..noise.raw import raw_noise_of
 from ..planning.blind import estimated_noise
+from ..planning.mosaic import Mosaic, checked_mosaic
 from ..planning.options import checked_kind
-from .arguments import checked_image, checked_workers, missing_pixels
+from .arguments import checked_image, checked_workers, expect_none, missing_pixels
 
 
 def estimate_sigma(
@@ -73,6 +77,7 @@ def estimate_noise(
     image: npt.ArrayLike,
     *,
     mask: npt.ArrayLike | None = None,
+    mosaic: Mosaic | str | None = None,
     channel_axis: int | None = None,
     kind: str = "auto",
 ) -> Noise:
@@ -84,6 +89,9 @@ def estimate_noise(
         The noisy image, with a third axis if `channel_axis` is given. NaN pixels are ignored.
     mask : array_like of bool, optional
         Pixels to ignore, marked True. It has the shape of the image, or omits the channel axis.
+    mosaic : Mosaic or str, optional
+        Pattern of a raw image, as in `denoise`. Its noise, above the black level, is estimated on its four planes
+        together: noise that grows with the signal, if that can be seen.
     channel_axis : int, optional
         Axis of the channels. By default, the image has no channel axis.
     kind : {"auto", "gaussian", "poisson", "correlated"}, default "auto"
@@ -129,6 +137,26 @@ def estimate_noise(
     True
     """
     kind = checked_kind("kind", kind)
+    if mosaic is not None:
+        expect_none("for a mosaic", mask=mask, channel_axis=channel_axis)
+        mosaic = checked_mosaic(mosaic)
+        pixels = np.asarray(image)
+        if pixels.ndim != 2 or min(pixels.shape) < 2 or pixels.dtype.kind not in "uif":
+            raise ValueError(
+                f"image has shape {pixels.shape} and dtype {pixels.dtype}; expected numbers in two dimensions, "
+                "for a mosaic"
+            )
+        planes = mosaic.planes(pixels)
+        return mosaic_noise(planes - mosaic.black_levels, mosaic.saturated(planes), kind)
     frames, masked, _ = checked_image(image, mask, channel_axis=channel_axis, may_be_stack=False)
     missing = missing_pixels(frames[0], None if masked is None else masked[0])
     return estimated_noise(frames[0], missing, kind, checked_workers(None))
+
+
+def mosaic_noise(planes: npt.NDArray[Any], saturated: Any, kind: str = "auto") -> Noise:
+    """Estimate the noise of the planes of a mosaic, without its black level; `saturated` pixels are ignored."""
+    mask = None if saturated is None or saturated.all() else saturated
+    missing = missing_pixels(planes, mask)
+    if kind == "auto":
+        return raw_noise_of(planes, missing)
+    return estimated_noise(planes, missing, kind, checked_workers(None))

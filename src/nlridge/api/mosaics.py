@@ -1,22 +1,19 @@
 """Mosaics, the raw images of cameras: `denoise` and `denoise_with_details` with `mosaic`."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..checks import shown
 from ..noise import Noise
-from ..noise.raw import raw_noise_of
 from ..planning.mosaic import Mosaic, checked_mosaic, mostly, repair
 from ..planning.options import checked_noise
 from ..planning.plan import float_type
-from .estimating import estimate_noise
+from .estimating import mosaic_noise
 
 Pixels = npt.NDArray[Any]
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,20 +25,35 @@ class MosaicPlanes:
     """The mosaic as it was given."""
     pixels: Pixels
     """The planes, (..., 4, height, width), without the black level and without defective pixels."""
-    noise: Noise
-    """The noise of the planes, given or estimated."""
+    noise: Noise | str
+    """The noise of the planes, given or estimated; its kind if there seems to be none."""
     noise_given: bool
     defects: int
     """The number of defective pixels that were replaced."""
 
-    def joined(self, planes: Pixels) -> Pixels:
-        """Return the mosaic of denoised planes; saturated areas are those of the image."""
+    @property
+    def channel_axis(self) -> int:
+        """The axis of the planes."""
+        return self.pixels.ndim - 3
+
+    def mask(self, mask: Any) -> Pixels | None:
+        """Return the missing pixels of the planes, from those of the mosaic."""
+        if mask is None:
+            return None
+        if np.shape(mask) not in (self.image.shape[-2:], self.image.shape):
+            raise ValueError(
+                f"mask has shape {np.shape(mask)}; expected that of the image, {self.image.shape}"
+            )
+        return self.mosaic.planes(np.asarray(mask))
+
+    def joined(self, planes: Pixels, image: Pixels) -> Pixels:
+        """Return the mosaic of denoised planes; saturated areas are those of the image before."""
         planes = planes + self.mosaic.black_levels.astype(planes.dtype)
-        noisy = self.mosaic.planes(self.image)
+        noisy = self.mosaic.planes(image)
         saturated = self.mosaic.saturated(noisy)
         if saturated is not None:
             np.copyto(planes, noisy, where=mostly(saturated), casting="unsafe")
-        return self.mosaic.joined(planes, self.image.shape)
+        return self.mosaic.joined(planes, image.shape)
 
 
 def mosaic_planes(
@@ -70,7 +82,9 @@ def mosaic_planes(
     middle = () if together is None else (len(planes) // 2,)
     if model is None:
         mask = None if saturated is None else saturated[middle]
-        model = _estimated(planes[middle], mask, noise)
+        model = mosaic_noise(planes[middle], mask, noise or "auto")
+    if not np.any(np.asarray(model.level) > 0):
+        return MosaicPlanes(mosaic, pixels, planes, "gaussian", given, 0)
     frames = planes.reshape(-1, *planes.shape[-3:])
     defects = sum(repair(frame, model) for frame in frames if np.isfinite(frame).all())
     return MosaicPlanes(mosaic, pixels, planes, model, given, defects)
@@ -83,25 +97,3 @@ def _of_planes(mosaic: Mosaic, sigma: Any, shape: tuple[int, ...]) -> Any:
     if np.shape(sigma) != shape:
         raise ValueError(f"sigma has shape {np.shape(sigma)}; expected a number or {shape}")
     return mosaic.planes(np.asarray(sigma))
-
-
-def _estimated(planes: Pixels, saturated: Pixels | None, kind: str | None) -> Noise:
-    """Estimate the noise of four planes together: it grows with the signal, if that can be seen at all."""
-    mask = None if saturated is None or saturated.all() else saturated
-    if kind is not None:
-        return estimate_noise(planes, mask=mask, channel_axis=0, kind=kind)
-    return raw_noise_of(planes, mask)
-
-
-def on_planes(
-    run: Callable[..., Result], planes: MosaicPlanes, mask: Any, **options: Any
-) -> Result:
-    """Call a function that denoises images of several channels."""
-    if mask is not None:
-        if np.shape(mask) != planes.image.shape[-2:] and np.shape(mask) != planes.image.shape:
-            raise ValueError(
-                f"mask has shape {np.shape(mask)}; expected that of the image, {planes.image.shape}"
-            )
-        mask = planes.mosaic.planes(np.asarray(mask))
-    axes = {"channel_axis": planes.pixels.ndim - 3}
-    return run(planes.pixels, noise=planes.noise, mask=mask, **axes, **options)

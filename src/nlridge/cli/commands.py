@@ -27,6 +27,7 @@ from ..files.orientation import upright
 from ..files.video import is_video_name
 from ..jobs.batch import (
     DenoisedFile,
+    Source,
     axes_of,
     clean_file,
     expect_no_collisions,
@@ -36,6 +37,7 @@ from ..jobs.batch import (
     sources,
     targets,
 )
+from ..jobs.bursts import clean_burst, reference_of
 from ..jobs.clips import DenoisedClip, clean_clip, noise_in_clip
 from ..jobs.tiled import DiskPlanes, clean_tiled, is_tiled, noise_in_sample, target_of
 from ..jobs.words import option_of, printable, with_options
@@ -75,10 +77,15 @@ def denoise(options: Namespace) -> int:
     if is_tiled(options.input, options.tile, options.scheduler):
         return _denoise_tiled(options)
     given = sources(options.input, options.recursive, options.output)
-    outputs = targets(given, options.output, options.format)
+    axes = axes_of(options.channel_axis, options.stack_axis)
+    clean: Callable[..., DenoisedFile | DenoisedClip] = partial(_clean, options, axes)
+    if options.burst:
+        frames = [source.path for source in given]
+        clean = partial(_clean_burst, options, frames)
+        given = [Source(reference_of(frames))]
+    outputs = targets(given, options.output, options.format, options.develop)
     expect_no_collisions(given, outputs, options.report)
     _expect_videos(options, outputs)
-    clean = partial(_clean, options, axes_of(options.channel_axis, options.stack_axis))
     silent = options.quiet or options.json
     failures: list[str] = []
     counts = dict.fromkeys(("done", "skipped", "failed"), 0)
@@ -129,22 +136,31 @@ def _clean(
     progress: Callable[..., None],
 ) -> DenoisedFile | DenoisedClip:
     """Denoise one file; `axes` names the axes of plain arrays."""
-    common: dict[str, Any] = {
-        "overwrite": options.overwrite,
-        "frames": options.frames,
-        "progress": progress,
-        "noise": options.noise,
-        "sigma": options.sigma,
-        "method": options.method,
-        "strength": options.strength,
-        "colour": options.colour,
-        "workers": options.workers,
-    }
+    common = {**_common(options), "frames": options.frames, "progress": progress}
     if not is_video_name(source):
         return clean_file(source, target, axes=axes, **common)
     result = clean_clip(source, target, codec=options.codec, quality=options.quality, **common)
     result.notes.extend(notes_on_axes(axes, [""]))
     return result
+
+
+def _clean_burst(
+    options: Namespace,
+    frames: list[Path],
+    source: Path,
+    target: Path,
+    progress: Callable[..., None],
+) -> DenoisedFile:
+    """Denoise the file `source` with the help of the other frames of its scene."""
+    if any(map(is_video_name, frames)):
+        raise ValueError("--burst is given with a video; expected image files")
+    return clean_burst(frames, target, progress=progress, **_common(options))
+
+
+def _common(options: Namespace) -> dict[str, Any]:
+    """Return the options that are the same for all kinds of files."""
+    names = ("overwrite", "noise", "sigma", "method", "strength", "colour", "workers")
+    return {name: getattr(options, name) for name in names}
 
 
 def _denoise_tiled(options: Namespace) -> int:
@@ -158,8 +174,9 @@ def _denoise_tiled(options: Namespace) -> int:
             raise ValueError(
                 f"{name} is {getattr(options, name)}; expected no {name} for processing in tiles"
             )
-    if options.recursive:
-        raise ValueError("--recursive is given; expected no --recursive for processing in tiles")
+    for name in ("recursive", "develop", "burst"):
+        if getattr(options, name):
+            raise ValueError(f"--{name} is given; expected no --{name} for processing in tiles")
     if options.scheduler is not None and options.workers is not None:
         raise ValueError(f"--workers is {options.workers}; expected none with --scheduler")
     if options.frames in ("time", "depth"):

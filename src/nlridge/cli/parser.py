@@ -39,6 +39,8 @@ _DENOISE_EXAMPLES = """examples:
   nlridge denoise cube.npy --channel-axis 0   channels along the first axis
   nlridge denoise slide.zarr -o clean.zarr    larger than memory
   nlridge denoise clip.mov -o clip.mp4        a video, with its sound
+  nlridge denoise IMG_0001.CR2                a raw file: write IMG_0001_denoised.dng
+  nlridge denoise IMG_000*.CR2 --burst        several raw files of one scene: write one
   nlridge denoise stack.tif --frames time     pages that are frames of a video
   nlridge denoise raw/ -o clean/ --recursive --skip-existing
                                               resume an interrupted batch
@@ -167,6 +169,8 @@ class _Version(argparse.Action):
             "imagecodecs",
             "astropy",
             "av",
+            "rawpy",
+            "pillow-heif",
         ):
             try:
                 print(f"{name} {metadata.version(name)}")
@@ -210,6 +214,17 @@ def _add_denoise(commands: "argparse._SubParsersAction[_Parser]") -> None:
     files.add_argument(
         "--format",
         help="format of the output, such as png, tif or mp4 (default: format of the input)",
+    )
+    files.add_argument(
+        "--develop",
+        action="store_true",
+        help="develop raw files: write 16-bit TIFF, or another --format, instead of DNG",
+    )
+    files.add_argument(
+        "--burst",
+        action="store_true",
+        help="take all inputs as frames of one scene, and write the one in the middle, denoised with the help "
+        "of the others",
     )
     files.add_argument(
         "--report",

@@ -27,7 +27,16 @@ from .develop import developed
 from .orientation import upright
 from .picture import Layer, Picture
 
-__all__ = ["Layer", "Picture", "format_of", "read", "suffixes", "write", "written_suffix"]
+__all__ = [
+    "Layer",
+    "Picture",
+    "format_of",
+    "read",
+    "suffixes",
+    "write",
+    "written_suffix",
+    "written_suffixes",
+]
 
 
 @cache
@@ -45,11 +54,16 @@ def suffixes() -> tuple[str, ...]:
     return tuple(_formats())
 
 
+def written_suffixes() -> tuple[str, ...]:
+    """Return the suffixes of all formats that can be written: the many suffixes of raw files only as that of DNG."""
+    return tuple(suffix for suffix in suffixes() if written_suffix(suffix) == suffix)
+
+
 def format_of(suffix: str) -> ModuleType:
     """Return the module for a suffix."""
     module = _formats().get(suffix.lower())
     if module is None:
-        supported = ", ".join(suffixes())
+        supported = ", ".join(written_suffixes())
         raise ValueError(
             f"the suffix of the file is {suffix or 'empty'}; expected one of {supported}"
         )
@@ -94,6 +108,11 @@ def write(path: Path, picture: Picture) -> list[str]:
     notes = []
     if module.__name__.rpartition(".")[2] != picture.format:
         if any(layer.mosaic is not None for layer in picture.layers):
+            if picture.format != "raw":
+                raise ValueError(
+                    f"it is a mosaic, whose colours are unknown; expected a file that ends in "
+                    f"{format_of('.tif').SUFFIXES[0]} rather than {path.suffix}"
+                )
             with convert_errors("the raw image could not be developed"):
                 picture = developed(picture, getattr(module, "BITS", 16))
         picture = upright(picture)

@@ -30,7 +30,7 @@ from .directories import (
 Pixels = npt.NDArray[Any]
 
 NOISE_PROFILE = 51041
-_TILES = (512, 256)
+_TILES = (512, 256, 128, 64, 32, 16)
 _MOSAIC = 32803  # the photometric interpretation
 _JPEG = 7
 # Tags of a raw image rather than of the file.
@@ -160,7 +160,10 @@ def dng_bytes(raw: RawFile, preview: Pixels | None = None, compressed: bool = Tr
 
 def _stored(pixels: Pixels, order: str, data: bytearray, compressed: bool) -> list[Tag]:
     """Append pixels to the data of a file, and return the tags that say where and how they are stored."""
-    if not compressed:
+    # LibRaw misreads tiles that are wider than the image, and those of an image that is two tiles wide.
+    width = pixels.shape[1]
+    sides = [side for side in _TILES if side <= width != 2 * side]
+    if not compressed or not sides:
         place = len(data)
         data.extend(pixels.astype(f"{order}u2").tobytes())
         return [
@@ -171,8 +174,7 @@ def _stored(pixels: Pixels, order: str, data: bytearray, compressed: bool) -> li
         ]
     import imagecodecs
 
-    # LibRaw takes two tiles side by side for rows that are interlaced.
-    side = next(side for side in _TILES if pixels.shape[1] != 2 * side)
+    side = sides[0]
     height, width = (math.ceil(length / side) * side for length in pixels.shape)
     whole = np.pad(pixels, ((0, height - len(pixels)), (0, width - pixels.shape[1])), "edge")
     places, lengths = [], []

@@ -43,9 +43,6 @@ def upright(picture: Picture) -> Picture:
         top = np.iinfo(pixels.dtype).max if pixels.dtype.kind in "ui" else np.nanmax(pixels)
         return np.asarray(top - pixels, pixels.dtype)
 
-    exif = _parsed(picture.exif)
-    if exif is not None:
-        exif[_ORIENTATION] = 1
     return replace(
         picture,
         layers=[
@@ -53,10 +50,19 @@ def upright(picture: Picture) -> Picture:
             for layer in picture.layers
         ],
         alpha=None if picture.alpha is None else turned(picture.alpha, "YX"),
-        exif=picture.exif if exif is None else exif.tobytes(),
+        exif=upright_exif(picture.exif),
         turn=1,
         negative=False,
     )
+
+
+def upright_exif(exif: bytes | None) -> bytes | None:
+    """Return EXIF data that call the image upright; unchanged if they are damaged."""
+    tags = _parsed(exif)
+    if tags is None:
+        return exif
+    tags[_ORIENTATION] = 1
+    return tags.tobytes()
 
 
 def _parsed(exif: bytes | None) -> Image.Exif | None:

@@ -106,7 +106,7 @@ def sources(inputs: Sequence[str], recursive: bool, output: str | None = None) -
     if not found:
         raise ValueError(
             f"input is {', '.join(inputs)}, without any image files; "
-            f"expected files that end in {', '.join(known_suffixes())}"
+            f"expected files that end in {_in_words(known_suffixes())}"
         )
     return list(found.values())
 
@@ -114,6 +114,11 @@ def sources(inputs: Sequence[str], recursive: bool, output: str | None = None) -
 def known_suffixes() -> tuple[str, ...]:
     """Return the suffixes of all files that can be denoised, except those of Zarr arrays."""
     return *suffixes(), *VIDEO_SUFFIXES
+
+
+def _in_words(endings: Iterable[str]) -> str:
+    """Return suffixes as a list, the many of raw files only as that of DNG."""
+    return ", ".join(ending for ending in endings if written_suffix(ending) == ending)
 
 
 def is_zarr_name(path: Path) -> bool:
@@ -147,8 +152,15 @@ def expect_no_collisions(
             )
 
 
-def targets(given: Sequence[Source], output: str | None, format: str | None) -> list[Path]:
-    """Return the path of each result: the output file, in the output folder, or beside the input."""
+def targets(
+    given: Sequence[Source], output: str | None, format: str | None, develop: bool = False
+) -> list[Path]:
+    """Return the path of each result: the output file, in the output folder, or beside the input.
+
+    With `develop`, the results of raw files are TIFF files unless a format is given.
+    """
+    if develop and not any(is_raw_name(source.path) for source in given):
+        raise ValueError("--develop is given, but no raw file; expected at least one")
     suffix = None if format is None else f".{format.lower().removeprefix('.')}"
     if suffix is not None and suffix not in VIDEO_SUFFIXES:
         format_of(suffix)
@@ -161,7 +173,7 @@ def targets(given: Sequence[Source], output: str | None, format: str | None) -> 
         and not Path(output).is_dir()
     ):
         raise ValueError(
-            f"output is {output}; expected one of {', '.join(known_suffixes())}, or a folder"
+            f"output is {output}; expected one of {_in_words(known_suffixes())}, or a folder"
         )
     if output is not None and len(given) == 1 and given[0].folder is None:
         path = Path(output)
@@ -170,7 +182,7 @@ def targets(given: Sequence[Source], output: str | None, format: str | None) -> 
                 raise ValueError(
                     f"output is {output} and format is {format}; expected them to agree"
                 )
-            _expect_same_kind(given[0].path, path)
+            _expect_same_kind(given[0].path, path, develop)
             return [path]
     if (
         output is not None
@@ -183,7 +195,8 @@ def targets(given: Sequence[Source], output: str | None, format: str | None) -> 
     outputs = []
     for source in given:
         stem, ending = _stem(source.path)
-        ending = suffix or written_suffix(ending)
+        developed = develop and is_raw_name(source.path)
+        ending = suffix or (".tif" if developed else written_suffix(ending))
         name = stem + ending
         if output is None:
             outputs.append(source.path.with_name(f"{stem}{MARK}{ending}"))
@@ -192,16 +205,26 @@ def targets(given: Sequence[Source], output: str | None, format: str | None) -> 
         else:
             outputs.append(Path(output) / source.path.relative_to(source.folder).with_name(name))
     for source, path in zip(given, outputs, strict=True):
-        _expect_same_kind(source.path, path)
+        _expect_same_kind(source.path, path, develop)
     return outputs
 
 
-def _expect_same_kind(source: Path, output: Path) -> None:
-    """Check that a video becomes a video, and an image an image."""
+def is_raw_name(path: Path) -> bool:
+    """Return whether a path names a raw file of a camera."""
+    return written_suffix(path.suffix) == ".dng"
+
+
+def _expect_same_kind(source: Path, output: Path, develop: bool) -> None:
+    """Check that a video becomes a video, an image an image, and that only raw files become raw files: DNG."""
+    if is_raw_name(output):
+        wrong = develop or not is_raw_name(source)
+        if wrong or output.suffix.lower() != written_suffix(output.suffix):
+            instead = "a developed format, such as .tif" if wrong else ".dng"
+            raise ValueError(f"output of {source} is {output}; expected {instead}")
     if is_video_name(source) != is_video_name(output):
         expected = VIDEO_SUFFIXES if is_video_name(source) else suffixes()
         raise ValueError(
-            f"output of {source} is {output}; expected a name that ends in {', '.join(expected)}"
+            f"output of {source} is {output}; expected a name that ends in {_in_words(expected)}"
         )
 
 
@@ -309,10 +332,7 @@ def clean_picture(
             all_details[key] = None
             continue
         arguments: dict[str, Any] = {"channel_axis": layer.axis_of("C", together), **options}
-        if layer.mosaic is not None:
-            arguments["mosaic"] = layer.mosaic
-            if layer.noise is not None and arguments.get("sigma") is arguments.get("noise") is None:
-                arguments["noise"] = layer.noise
+        arguments = with_mosaic(layer, arguments)
         if together:
             arguments[f"{kind}_axis"] = layer.axis_of(together, together)
         if kind == "depth" and layer.spacing is not None:
@@ -326,7 +346,9 @@ def clean_picture(
             details = replace(details, image=empty, pilot=empty, residual=empty)
         all_details[key] = details
     layers = [
-        replace(layer, pixels=results[id(layer)], noise=_noise_left(layer, all_details))
+        replace(
+            layer, pixels=results[id(layer)], noise=noise_left(layer, _first(layer, all_details))
+        )
         for layer in picture.layers
     ]
     of_frames = [
@@ -340,12 +362,27 @@ def clean_picture(
     return replace(picture, layers=layers, notes=notes), of_frames
 
 
-def _noise_left(layer: Layer, details: dict[tuple[Any, ...], Denoised | None]) -> Noise | None:
+def with_mosaic(layer: Layer, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `denoise_with_details` with what a raw file says of its image."""
+    if layer.mosaic is None:
+        return arguments
+    stated: dict[str, Any] = {}
+    if layer.noise is not None and arguments.get("sigma") is arguments.get("noise") is None:
+        stated["noise"] = layer.noise
+    others = {name: value for name, value in arguments.items() if name != "channel_axis"}
+    return {**others, "mosaic": layer.mosaic, **stated}
+
+
+def _first(layer: Layer, details: dict[tuple[Any, ...], Denoised | None]) -> Denoised | None:
+    """Return the first details of the frames of a layer."""
+    return next((one for (own, *_), one in details.items() if own == id(layer) and one), None)
+
+
+def noise_left(layer: Layer, details: Denoised | None) -> Noise | None:
     """Return what is left of the noise that a file states, by how much of its variance was removed."""
-    found = next((one for (own, *_), one in details.items() if own == id(layer) and one), None)
-    if found is None or not isinstance(layer.noise, PoissonGaussianNoise) or found.level == 0:
+    if details is None or not isinstance(layer.noise, PoissonGaussianNoise) or details.level == 0:
         return layer.noise
-    share = 1 - min(found.removed / found.level, 1.0) ** 2
+    share = 1 - min(details.removed / details.level, 1.0) ** 2
     return layer.noise.weakened(math.sqrt(max(share, _LEAST_LEFT)))
 
 
@@ -414,5 +451,8 @@ def noise_in(picture: Picture, kind: str) -> Iterator[tuple[Any, int, int]]:
         frames = list(layer.frames())
         middle = len(frames) // 2
         frame = with_exact_floats(layer.pixels[frames[middle]])
-        model = estimate_noise(frame, channel_axis=layer.channel_axis, kind=kind)
+        if layer.mosaic is not None:
+            model = layer.noise or estimate_noise(frame, mosaic=layer.mosaic)
+        else:
+            model = estimate_noise(frame, channel_axis=layer.channel_axis, kind=kind)
         yield model, middle + 1, len(frames)

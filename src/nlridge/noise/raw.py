@@ -36,10 +36,13 @@ def raw_noise_of(planes: npt.NDArray[Any], excluded: Mask | None) -> Noise:
 
     `excluded` marks missing and saturated pixels. The noise of images that are too small is taken to be Gaussian.
     """
-    values, low, high = _measured(planes, excluded)
-    typical = float(np.median(high)) if high.shape[1] >= _FEWEST else 0.0
-    if typical <= 0:
+    measured = _measured(planes, excluded)
+    # Flat blocks are saturated, or not part of the picture.
+    flat = (measured[2] <= (1e-9 * measured[0].max(initial=0)) ** 2).any(axis=0)
+    if np.count_nonzero(~flat) < max(_FEWEST, flat.size / 4):
         return noise_of(planes, excluded, "gaussian")
+    values, low, high = (facts[:, ~flat] for facts in measured)
+    typical = float(np.median(high))
     variance = np.full(values.shape, typical)
     for _ in range(50):
         energy = (low / variance).mean(axis=0)

@@ -16,7 +16,23 @@ from xml.etree import ElementTree
 import numpy as np
 import tifffile
 
+from ...planning.mosaic import PATTERNS, Mosaic
+from ..camera_metadata import Metadata, blob, of_blob
 from ..damage import convert_errors
+from ..directories import (
+    ASCII,
+    EXIF,
+    GPS,
+    INTEROPERABILITY,
+    MAKER_NOTE,
+    Header,
+    Tag,
+    find,
+    header_of,
+    packed,
+    read_directory,
+    without,
+)
 from ..picture import Layer, Picture, Pixels
 from ..tiff_integrity import (
     EMBEDDED_IMAGES,
@@ -38,7 +54,9 @@ _MANAGED = {
     254, 255, 256, 257, 258, 259, 262, 270, 273, 277, 278, 279, 282, 283, 284, 296, 305, 306, 317, 320,
     322, 323, 324, 325, 330, 338, 339, 347, 530, 532, 34675,
 }  # fmt: skip
-_POINTERS = {34665: "EXIF", 34853: "GPS", 40965: "EXIF"}
+_POINTERS = {EXIF: "ExifTag", GPS: "GPSTag"}  # what tifffile calls them
+_CAMERA = (271, 272, 315, 33432)  # make, model, artist and copyright
+_MOSAIC = 32803  # the photometric interpretation of a raw image
 _LOSSLESS = {1, 5, 8, 32773, 32946, 34925, 50000}
 
 
@@ -47,6 +65,8 @@ class _Page(NamedTuple):
 
     options: dict[str, Any]
     shape: tuple[int, ...]
+    tags: list[Tag]
+    """EXIF and GPS data."""
 
 
 class _Origin(NamedTuple):
@@ -82,7 +102,8 @@ def read(path: Path, axes: str | None) -> Picture:
                 raise ValueError("its pages have an unknown layout; expected one image per page")
             pages.append([_page(page, pixels.dtype, notes) for page in tiff_pages])
             pixels, names, alpha = _without_alpha(pixels, names, tiff_pages[0])
-            layers.append(Layer(pixels, _named_axes(names, axes), _spacing(file)))
+            mosaic = _mosaic(tiff_pages[0])
+            layers.append(Layer(pixels, _named_axes(names, axes), _spacing(file), mosaic))
             alphas.append(alpha)
         origin = _Origin(
             file.is_bigtiff, file.byteorder, path.name, pages, alphas, [s.axes for s in file.series]
@@ -98,6 +119,7 @@ def read(path: Path, axes: str | None) -> Picture:
         layers=layers,
         alpha=alphas[0][..., 0] if single and alphas[0] is not None else None,
         profile=profile,
+        exif=blob(Metadata(origin.byteorder, pages[0][0].tags)) if pages[0][0].tags else None,
         turn=turn if turn in range(1, 9) else 1,
         negative=negative,
         channels=channels,
@@ -149,6 +171,10 @@ def axes_of_plain(path: Path, axes: str | None) -> str:
                 f"it holds {len(file.series)} images of different shapes; expected one"
             )
         series, first = file.series[0], file.pages.first
+        if first.photometric == _MOSAIC:
+            raise ValueError(
+                "it is the mosaic of a raw image; expected gray or colour for processing in tiles"
+            )
         if first.photometric == tifffile.PHOTOMETRIC.MINISWHITE:
             raise ValueError("it is a negative; expected black to be the smallest value")
         if first.extrasamples:
@@ -178,11 +204,18 @@ def write(path: Path, picture: Picture, name: Path) -> None:
                     # OME metadata contain the name of the file.
                     old, new = (f'FileName="{n}"'.encode() for n in (origin.name, name.name))
                     options["description"] = options["description"].replace(old, new)
+                options["extratags"] = options["extratags"] + _appended(file, page.tags)
                 file.write(np.ascontiguousarray(data), metadata=None, contiguous=False, **options)
 
 
 def _write_new(path: Path, picture: Picture) -> None:
-    with tifffile.TiffWriter(path) as file:
+    header, tags = _exif_of(picture)
+    own = [
+        (tag.code, tag.kind, len(tag.data), tag.data, False)
+        for tag in tags
+        if tag.kind == ASCII and tag.code not in _MANAGED
+    ]
+    with tifffile.TiffWriter(path, byteorder=">" if header.order == ">" else "<") as file:
         for layer in picture.layers:
             order = [k for k, axis in enumerate(layer.axes) if axis not in "YXC"]
             order += [layer.axes.index(axis) for axis in "YXC" if axis in layer.axes]
@@ -204,10 +237,21 @@ def _write_new(path: Path, picture: Picture) -> None:
                 file.write(
                     np.ascontiguousarray(frame),
                     iccprofile=picture.profile,
+                    extratags=own + _appended(file, [tag for tag in tags if tag.children]),
                     compression="adobe_deflate",
                     metadata=None,
                     **options,
                 )
+
+
+def _exif_of(picture: Picture) -> tuple[Header, list[Tag]]:
+    """Return the EXIF data of a picture of another format; none if they are damaged."""
+    try:
+        header, tags = of_blob(picture.exif or b"")
+    except ValueError:
+        return Header("<", 8), []
+    kept = without(tags, MAKER_NOTE, INTEROPERABILITY)
+    return header, [tag for tag in kept if tag.code in _POINTERS or tag.code in _CAMERA]
 
 
 def _refuse(file: Any, series: Any) -> None:
@@ -243,9 +287,12 @@ def _page(page: Any, dtype: np.dtype[Any], notes: dict[str, None]) -> _Page:
             photometric = tifffile.PHOTOMETRIC.RGB
     if page.bitspersample not in (8, 16, 32, 64):
         notes[f"{page.bitspersample} bits were converted to {8 * dtype.itemsize}"] = None
-    for code, what in _POINTERS.items():
-        if code in page.tags:
-            notes[f"the {what} data were dropped"] = None
+    tags = _directories(page)
+    if len(tags) < sum(code in page.tags for code in _POINTERS):
+        notes["the EXIF data were dropped, since they are damaged"] = None
+    if any(find(child, MAKER_NOTE) for tag in tags for child in tag.children):
+        notes["the maker notes were dropped, since they cannot be moved"] = None
+        tags = without(tags, MAKER_NOTE)
     options: dict[str, Any] = {
         "photometric": photometric,
         "compression": compression,
@@ -261,7 +308,7 @@ def _page(page: Any, dtype: np.dtype[Any], notes: dict[str, None]) -> _Page:
         "extratags": [
             (tag.code, tag.dtype, tag.count, _value(page, tag), False)
             for tag in page.tags
-            if tag.code not in _MANAGED and tag.code not in _POINTERS
+            if tag.code not in {*_MANAGED, *_POINTERS, INTEROPERABILITY}
         ],
     }
     if page.is_tiled:
@@ -271,7 +318,48 @@ def _page(page: Any, dtype: np.dtype[Any], notes: dict[str, None]) -> _Page:
     if 282 in page.tags and 283 in page.tags:
         options["resolution"] = (page.tags[282].value, page.tags[283].value)
         options["resolutionunit"] = page.tags[296].value if 296 in page.tags else 1
-    return _Page({key: value for key, value in options.items() if value is not None}, page.shape)
+    kept = {key: value for key, value in options.items() if value is not None}
+    return _Page(kept, page.shape, tags)
+
+
+def _directories(page: Any) -> list[Tag]:
+    """Return the EXIF and GPS data of a page; none if they are damaged."""
+    if not any(code in page.tags for code in _POINTERS):
+        return []
+    handle = page.parent.filehandle
+    handle.seek(0)
+    try:
+        tags = read_directory(handle, header_of(handle.read(16)), page.offset)
+    except ValueError:
+        return []
+    return [tag for tag in tags if tag.code in _POINTERS and tag.children]
+
+
+def _appended(file: Any, tags: list[Tag]) -> list[tuple[Any, ...]]:
+    """Append EXIF and GPS data to a file that is being written; returns the tags that point to them."""
+    pointers: list[tuple[Any, ...]] = []
+    handle, big = file.filehandle, file.tiff.is_bigtiff
+    for tag in tags:
+        for child in tag.children:
+            handle.seek(0, 2)
+            handle.write(b"\0" * (handle.tell() % 2))
+            place = handle.tell()
+            handle.write(packed(child, file.tiff.byteorder, place, big))
+            pointers.append((_POINTERS[tag.code], "Q" if big else "I", 1, place, False))
+    return pointers
+
+
+def _mosaic(page: Any) -> Mosaic | None:
+    """Return the pattern of a raw image; refuse patterns that are not Bayer's."""
+    if page.photometric != _MOSAIC:
+        return None
+    colours = page.tags[33422].value if 33422 in page.tags else ()
+    pattern = "".join("RGB"[colour] if colour < 3 else "?" for colour in colours)
+    if pattern not in PATTERNS or page.samplesperpixel > 1:
+        raise ValueError(
+            f"it is a mosaic with the pattern {pattern or 'unknown'}; expected {', '.join(PATTERNS)}"
+        )
+    return Mosaic(pattern)
 
 
 def _unnamed_samples(page: Any) -> tuple[int, ...] | None:

@@ -1,0 +1,91 @@
+"""AVIF files: of 8 bits, read with Pillow, with EXIF data and the colour profile; of 10 and 12 bits, with imagecodecs."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from ..damage import refuse_too_large
+from ..orientation import turn_of
+from ..picture import Layer, Picture
+from .pillow import opened
+from .png import single_image
+
+NAME = "AVIF"
+SUFFIXES = (".avif",)
+KEEPS = ("exif", "profile")
+BITS = 8
+
+_QUALITY = 90
+_MANY_BITS, _TWELVE_BITS = 0x40, 0x20  # flags of the configuration of AV1
+
+
+def recognises(head: bytes) -> bool:
+    return head[4:8] == b"ftyp" and head[8:12] in (b"avif", b"avis", b"mif1")
+
+
+def read(path: Path, axes: str | None) -> Picture:
+    with opened(path, ["AVIF"]) as image:
+        if getattr(image, "n_frames", 1) > 1:
+            raise ValueError("the file is an animation; expected a single image")
+        info = dict(image.info)
+        bits = _bits(path.read_bytes())
+        if bits == 8:
+            pixels = np.asarray(image)
+        else:
+            import imagecodecs
+
+            refuse_too_large("its pixels", 8 * image.height * image.width, path.stat().st_size)
+            pixels = imagecodecs.avif_decode(path.read_bytes())
+    alpha, notes = None, []
+    if pixels.ndim == 3 and pixels.shape[-1] in (2, 4):
+        pixels, alpha = pixels[..., :-1], pixels[..., -1]
+    exif, profile = info.get("exif"), info.get("icc_profile")
+    if bits > 8 and (exif or profile):
+        notes.append(f"EXIF data and colour profile were dropped, as the file has {bits} bits")
+        exif = profile = None
+    kept = {"xmp": info["xmp"]} if info.get("xmp") and bits == 8 else {}
+    return Picture(
+        format="pillow_avif",
+        layers=[Layer(pixels, "YXC" if pixels.ndim == 3 else "YX")],
+        alpha=alpha,
+        profile=profile,
+        exif=exif,
+        turn=turn_of(exif),
+        origin=(bits, kept),
+        notes=notes,
+    )
+
+
+def write(path: Path, picture: Picture, name: Path) -> None:
+    pixels = single_image(picture, "AVIF")
+    bits, kept = picture.origin if picture.format == "pillow_avif" else (8, {})
+    if pixels.dtype != (np.uint8 if bits == 8 else np.uint16):
+        raise ValueError(f"AVIF files cannot store {pixels.dtype}; expected uint8, or a TIFF file")
+    if picture.alpha is not None:
+        colours = np.repeat(pixels[..., None], 3, axis=-1) if pixels.ndim == 2 else pixels
+        pixels = np.concatenate([colours, picture.alpha[..., None]], axis=-1)
+    pixels = np.ascontiguousarray(pixels)
+    if bits > 8:
+        import imagecodecs
+
+        limited = np.minimum(pixels, 2**bits - 1)
+        path.write_bytes(imagecodecs.avif_encode(limited, level=_QUALITY, bitspersample=bits))
+        return
+    options: dict[str, Any] = {"quality": _QUALITY, "subsampling": "4:4:4", **kept}
+    if picture.exif:
+        options["exif"] = picture.exif
+    if picture.profile:
+        options["icc_profile"] = picture.profile
+    data = io.BytesIO()
+    Image.fromarray(pixels).save(data, "AVIF", **options)
+    path.write_bytes(data.getbuffer())
+
+
+def _bits(data: bytes) -> int:
+    """Return the number of bits of a colour, from the configuration of the codec."""
+    at = data.find(b"av1C")
+    flags = data[at + 6] if 0 <= at < len(data) - 6 else 0
+    return (12 if flags & _TWELVE_BITS else 10) if flags & _MANY_BITS else 8
