@@ -459,3 +459,13 @@ def test_exiftool_finds_no_fault(tmp_path):
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     assert "OK" in found
+
+
+def test_the_report_shows_raw_files_developed(tmp_path):
+    pytest.importorskip("rawpy")
+    path = write_raw(tmp_path / "a.dng", with_noise(mosaic_of(scene())))
+    report = tmp_path / "report.html"
+    assert main(["denoise", str(path), "--method", "fast", "--quiet", "--report", str(report)]) == 0
+    page = report.read_text("utf-8")
+    assert "192 × 256 pixels, uint8" in page  # upright, and in 8 bits
+    assert "unknown, since the image was not yet developed" in page

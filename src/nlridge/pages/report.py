@@ -27,6 +27,7 @@ from ..api.details import Denoised, noise_in_words, removed_in_words
 from ..api.quality import Quality, quality_of
 from ..files import Layer, Picture
 from ..files.atomic import replacing
+from ..files.develop import developed
 from ..files.orientation import upright
 from ..jobs.batch import DenoisedFile, with_exact_floats
 from ..jobs.filmstrip import MOST, SIDE, FrameSample, middle
@@ -79,14 +80,18 @@ def entry(
 
     Frames that were denoised together are shown as a filmstrip, with less exact pixels.
     """
+    gain = f"unknown, since frames were denoised together in {result.together}"
+    is_raw = result.before.layers[0].mosaic is not None
+    if is_raw:
+        gain = "unknown, since the image was not yet developed"
+        result = _developed(result)
     layer = result.before.layers[0]
     frames = list(layer.frames())
     first, details = result.first
     if first >= len(frames):
         raise ValueError("its first image has no valid pixels; expected at least one to show")
     is_clip = bool(result.together)
-    gain = f"unknown, since frames were denoised together in {result.together}"
-    if not result.together:
+    if not result.together and not is_raw:
         quality = quality_of(
             with_exact_floats(layer.pixels[frames[first]]),
             details,
@@ -139,6 +144,14 @@ def entry(
         views=[view for one_frame in zip(*views, strict=True) for view in one_frame],
         thumbnails=_thumbnails(thumbnails, channels[0][0], layer.pixels.dtype),
     )
+
+
+def _developed(result: DenoisedFile) -> DenoisedFile:
+    """Return a raw file as people see it, developed alike before and after."""
+    if result.before.format != "raw":
+        return result
+    before, after = (developed(picture, 8) for picture in (result.before, result.after))
+    return replace(result, before=before, after=after)
 
 
 def clip_entry(
