@@ -500,6 +500,21 @@ def test_colours_of_a_volume():
     )
 
 
+def test_a_map_of_levels_of_a_volume():
+    """Patches that extend over slices take the level of each pixel from its own slice and channel."""
+    clean = np.stack([volume(), 0.5 * volume() + 20], axis=-1)
+    levels = np.empty(clean.shape)
+    levels[..., 0] = np.linspace(5, 40, len(clean))[:, None, None]
+    levels[..., 1] = 10
+    noisy = clean + levels * np.random.default_rng(0).normal(size=clean.shape)
+    options = {"depth_axis": 0, "channel_axis": -1, "spacing": (1, 1, 1)}
+    result = nlridge.denoise(noisy, levels, workers=1, **options)
+    assert np.array_equal(nlridge.denoise(noisy, levels, workers=2, **options), result)
+    assert psnr(result, clean) > psnr(nlridge.denoise(noisy, 19.0, **options), clean) + 1
+    even = nlridge.denoise(noisy, np.full(clean.shape, 20.0), **options)
+    assert np.abs(even - nlridge.denoise(noisy, 20.0, **options)).max() < 0.5
+
+
 # Settings and arguments.
 
 

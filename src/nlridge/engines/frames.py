@@ -346,9 +346,11 @@ def _denoise_block(
         np.zeros(number * plane + 4 * LANES, np.float32)
         for number in (count, count if keep > 0 else 0, len(denoisers))
     )
+    # The planes of a patch that extends over several frames are these frames.
+    next_plane = layout.plane if depth == 1 else layout.frame
+    one_variance = rings.variance is None or len(rings.variance) == 1
     for k, (plane_set, denoise_groups) in enumerate(denoisers):
         planes, group_size = plane_set
-        one_variance = rings.variance is None or len(rings.variance) == 1
         denoise_groups(
             GroupImages(
                 rings.noisy.planes(planes),
@@ -357,7 +359,7 @@ def _denoise_block(
                 variance
                 if rings.variance is None
                 else rings.variance.planes(slice(0, 1) if one_variance else planes),
-                0 if one_variance else layout.plane,
+                0 if one_variance and depth == 1 else next_plane,
                 variance[:0] if rings.original is None else rings.original.planes(planes),
                 keep,
             ),
@@ -369,7 +371,7 @@ def _denoise_block(
             GroupPlaces(places, targets, most, np.minimum(sizes, group_size)),
             GroupShape(
                 layout.width,
-                layout.plane if depth == 1 else layout.frame,
+                next_plane,
                 plane if depth == 1 else frame,
                 plane_set.number * depth,
                 patch,
