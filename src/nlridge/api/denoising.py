@@ -219,10 +219,11 @@ def denoise(  # type: ignore[misc]
     `sigma` may be arrays on disk or Dask arrays as well, and are never in memory as a whole. Dask arrays
     do not take `out`, `client`, `workers` or `progress`: the scheduler of your choice computes the result.
 
-    **Regions.** The facts about the whole image (its noise, its range, the correlation of its channels)
-    are measured for every call. A pixel depends on those around it: on up to 70 pixels to either side
-    with "fast", 400 with "standard" and 800 with "best". Of a memory map or a Zarr array, only what is
-    needed is read; the result is then a part of the one with `out`.
+    **Regions.** The facts about the image (its noise, its range, the correlation of its channels) are
+    measured on the whole of it. A pixel of the result depends on those around it, up to a distance of 80
+    pixels with "fast", 120 with "standard" (700 if the noise is strong) and 1100 with "best". Of a memory
+    map or a Zarr array, only these are read once the facts are known; the result is then a part of the
+    one with `out`.
 
     **Tensors.** A CPU tensor that needs no gradient is treated as an array. Other tensors are denoised
     with PyTorch, and support only Gaussian noise; `mask`, `workers` and `progress` must be left out. See
