@@ -15,6 +15,7 @@ import pytest
 import nlridge
 from nlridge.algorithm.tuning import Tuning
 from nlridge.api.sequences import ArrayFrames
+from nlridge.cli import main
 from nlridge.engines.stream import Stream
 from nlridge.large.disk import NewArray, open_read_only
 from nlridge.large.frames import Frame, frames_of, sources_of
@@ -527,6 +528,49 @@ def test_a_stack_with_several_axes(tmp_path):
     options = {"stack_axis": 0, "channel_axis": 1, "depth_axis": 2, "spacing": (1, 1, 1)}
     whole = nlridge.denoise(stack, 20, method="fast", **options)
     assert np.array_equal(open_read_only(out), nlridge.to_dtype(whole, np.uint8))
+
+
+@pytest.mark.parametrize("deeper", [1.0, 4.0])
+def test_a_pyramid_of_volumes_on_the_command_line(deeper, tmp_path, capsys):
+    """It is resumed, and keeps its metadata, which say whether voxels are isotropic."""
+    volume = np.clip(moving(20, 24, 26)[:, None], 0, 255).astype(np.uint8)  # (depth, channel, ...)
+    group = zarr.create_group(tmp_path / "in.zarr", zarr_format=2)
+    group.create_array("0", data=volume, chunks=(10, 1, 24, 26))
+    group.create_array("1", data=volume[:, :, ::2, ::2], chunks=(10, 1, 12, 13))
+    names = [{"name": a, "type": "space", "unit": "micrometer"} for a in "zyx"]
+    axes = [names[0], {"name": "c", "type": "channel"}, *names[1:]]
+    levels = [
+        {"path": str(k), "coordinateTransformations": [{"type": "scale", "scale": [deeper, 1, f, f]}]}
+        for k, f in enumerate((1, 2))
+    ]  # fmt: skip
+    group.attrs["multiscales"] = [{"version": "0.4", "axes": axes, "datasets": levels}]
+    words = ["denoise", str(tmp_path / "in.zarr"), "-o", str(tmp_path / "out.zarr"), "--json"]
+    words += ["--method", "fast", "--sigma", "20"]
+    original, written = Frame.write, []
+
+    def write(frame, *arguments):
+        if len(written) == 12:
+            raise KeyboardInterrupt
+        written.append(frame.number)
+        original(frame, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Frame, "write", write)
+        assert main(words) == 130
+        assert "interrupted with" in capsys.readouterr().err
+    resumed = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            Frame, "write", lambda frame, *a: (resumed.append(frame), original(frame, *a))
+        )
+        assert main(words) == 0
+    assert 8 <= len(resumed) < 20
+    result = zarr.open_group(tmp_path / "out.zarr", mode="r")
+    assert dict(result.attrs) == dict(group.attrs)
+    options = {"depth_axis": 0, "channel_axis": 1, "spacing": (deeper, 1, 1), "method": "fast"}
+    expected = nlridge.to_dtype(nlridge.denoise(volume, 20, **options), np.uint8)
+    assert np.array_equal(result["0"][:], expected)
+    assert result["1"].shape == (20, 1, 12, 13)
 
 
 def test_isotropic_volumes_are_recognised():

@@ -159,10 +159,6 @@ def _denoise_tiled(options: Namespace) -> int:
         raise ValueError("--recursive is given; expected no --recursive for processing in tiles")
     if options.scheduler is not None and options.workers is not None:
         raise ValueError(f"--workers is {options.workers}; expected none with --scheduler")
-    if options.frames in ("time", "depth"):
-        raise ValueError(
-            f"frames is {options.frames}; expected auto or independent for processing in tiles"
-        )
     source = Path(options.input[0])
     target = target_of(source, options.output)
     line = {"input": str(source), "output": str(target)}
@@ -171,11 +167,12 @@ def _denoise_tiled(options: Namespace) -> int:
         return 0
     start = time.perf_counter()
     try:
-        noise, warnings, notes = clean_tiled(
+        result = clean_tiled(
             source,
             target,
             overwrite=options.overwrite,
             axes=axes_of(options.channel_axis, options.stack_axis),
+            frames=options.frames,
             noise=options.noise,
             sigma=options.sigma,
             method=options.method,
@@ -192,17 +189,20 @@ def _denoise_tiled(options: Namespace) -> int:
         return 1
     seconds = time.perf_counter() - start
     origin = "estimated" if options.sigma is None else "given"
-    _print_warnings(options, source, warnings)
+    _print_warnings(options, source, result.warnings)
+    noise = f"{result.noise} ({origin})"
+    if result.together:
+        noise = f"{result.frames} frames, denoised together in {result.together}, with {noise}"
     details = {
-        "noise": _as_json(noise),
+        "noise": _as_json(result.noise),
         "noise_given": options.sigma is not None,
         "seconds": round(seconds, 3),
-        "notes": [*warnings, *notes],
+        "notes": [*result.warnings, *result.notes],
     }
     _print_line(
         options,
         {"status": "done", **line, **details, "method": options.method},
-        f"{source} -> {target}: {noise} ({origin}), {seconds:.2f} s{_joined(notes)}",
+        f"{source} -> {target}: {noise}, {seconds:.2f} s{_joined(result.notes)}",
     )
     return 0
 
