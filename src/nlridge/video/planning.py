@@ -113,7 +113,9 @@ def plan_sequence(
     if options.noise is None:
         levels = np.asarray(plan.noise.level, np.float64).reshape(-1, 1, 1)
     if not axis.is_time and kind_of_volume(read, count, plan, axis.spacing) == "volume":
-        plan = plan_of(sample, replace(options, noise=plan.noise), count, workers, "volume")
+        known = replace(options, noise=plan.noise)
+        # Noise that was estimated is never in doubt.
+        plan = replace(plan_of(sample, known, count, workers, "volume"), doubt=plan.doubt)
     level_planes = level_planes_of(sample[0].levels if levels is None else levels)
     return SequencePlan(plan, count, axis.is_time, levels, level_planes)
 
