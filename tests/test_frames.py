@@ -356,6 +356,23 @@ def test_noise_is_estimated_once_from_several_frames(method):
     assert abs(nlridge.denoise_with_details(noisy, time_axis=0).noise.level - 20) < 1.5
 
 
+@pytest.mark.parametrize("channels", [1, 2])
+def test_the_noise_of_a_video_most_of_whose_frames_are_missing(channels):
+    """Also if each channel has pixels in other frames, as in a microscope that records one of them at a time."""
+    clean = np.stack([scene(30, (80, 96))] * channels, axis=1)
+    noisy = with_noise(clean)
+    gone = np.ones((30, channels), bool)
+    for channel in range(channels):
+        gone[3 + channel :: 4, channel] = False
+    noisy[gone] = np.nan
+    result = nlridge.denoise(noisy, time_axis=0, channel_axis=1, method="fast")
+    assert np.array_equal(np.isnan(result).all((2, 3)), gone)
+    assert psnr(result[~gone], clean[~gone]) > psnr(noisy[~gone], clean[~gone]) + 5
+    late = nlridge.denoise_frames(noisy[:, 0][[0] * 9 + [3, 7, 11]], method="fast")
+    assert late.noise.level == pytest.approx(20, rel=0.15)
+    assert psnr(np.stack(list(late))[9:], clean[[3, 7, 11], 0]) > 26
+
+
 def test_a_stream_tells_its_noise():
     """Also before the first frame is asked for, and without changing the frames."""
     noisy = with_noise(scene(10))

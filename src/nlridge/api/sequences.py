@@ -22,6 +22,7 @@ from ..video.planning import (
     SAMPLED,
     SequenceAxis,
     SequencePlan,
+    has_pixels,
     level_planes_of,
     plan_of,
     plan_sequence,
@@ -266,15 +267,22 @@ class DenoisedFrames(Iterator[npt.NDArray[np.floating[Any]]]):
 
     @cached_property
     def _first(self) -> list[tuple[SourceFrame, Layout]]:
-        """The frames that the plan is made from, each with its layout."""
-        return list(islice(self._frames, SAMPLED))
+        """The frames that the plan is made from, each with its layout; more if all of these are missing."""
+        first = list(islice(self._frames, SAMPLED))
+        if not any(has_pixels(frame).any() for frame, _ in first):
+            for pair in self._frames:
+                first.append(pair)
+                if has_pixels(pair[0]).any():
+                    break
+        return first
 
     @cached_property
     def _plan(self) -> Plan:
         if not self._first:
             raise ValueError("frames is empty; expected at least one frame")
-        sample = [frame for frame, _ in self._first]
-        plan = plan_of(sample, self._options, len(sample), self._workers)
+        frames = [frame for frame, _ in self._first]
+        sample = [frame for frame in frames if has_pixels(frame).any()] or frames
+        plan = plan_of(sample[:SAMPLED], self._options, len(frames), self._workers)
         warn_about(plan.doubt)
         return plan
 

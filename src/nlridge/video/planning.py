@@ -107,7 +107,7 @@ def plan_sequence(
 
     `read` returns the frame with a given number. If the noise is not given, the levels of the frames are 0.
     """
-    sample = [read(number) for number in sampled_numbers(count)]
+    sample = sampled_frames(read, count)
     plan = plan_of(sample, options, count, workers)
     levels = None
     if options.noise is None:
@@ -128,6 +128,29 @@ def level_planes_of(levels: npt.NDArray[np.float64]) -> int:
 def sampled_numbers(count: int) -> list[int]:
     """The numbers of the frames to sample out of so many."""
     return sorted({int(k) for k in np.linspace(0, count - 1, min(count, SAMPLED))})
+
+
+def sampled_frames(read: Callable[[int], SourceFrame], count: int) -> list[SourceFrame]:
+    """Read the frames to sample. If a channel has no pixels in one of them, the next frame that has some is added."""
+    starts = sampled_numbers(count)
+    sample = []
+    for start, stop in zip(starts, [*starts[1:], count], strict=True):
+        lacking: npt.NDArray[np.bool_] = np.array(True)
+        for frame in map(read, range(start, stop)):
+            present = has_pixels(frame)
+            if (present & lacking).any():
+                sample.append(frame)
+                lacking = lacking & ~present
+            if not lacking.any():
+                break
+    return sample or [read(0)]
+
+
+def has_pixels(frame: SourceFrame) -> npt.NDArray[np.bool_]:
+    """Whether each channel has pixels that are not missing."""
+    if frame.missing is None:
+        return np.ones(len(frame.pixels), bool)
+    return ~np.asarray(frame.missing.all(axis=(1, 2)))
 
 
 def plan_of(
