@@ -242,6 +242,42 @@ def test_some_frames_of_a_video_with_repeated_frames():
         assert np.array_equal(part, whole[first : first + 2])
 
 
+FROZEN = np.repeat(moving(30, 24, 26), [1] * 8 + [40] + [1] * 21, axis=0)  # from frame 8 to 47
+
+
+def test_some_frames_of_a_video_that_freezes():
+    """For longer than the reach of the method."""
+    plan, read = planned(FROZEN, "fast", TIME)
+    assert sum(plan.reach) < 40
+    whole = np.array([images[-1] for images in plan.run(read, 1)])
+    for workers in (2, 3):
+        assert np.array_equal(whole, [images[-1] for images in plan.run(read, workers)])
+    assert np.array_equal(whole[8:48], np.repeat(whole[8:9], 40, axis=0))
+    for frames in (range(30, 32), range(47, 50), range(23, 26), range(52, 54)):
+        part = [images[-1] for images in plan.run(read, 1, frames=frames)]
+        assert np.array_equal(part, whole[frames.start : frames.stop])
+
+
+def test_a_video_that_freezes_is_resumed(tmp_path):
+    options = {"time_axis": 0, "method": "fast", **GIVEN}
+    with pytest.raises(Stopped):
+        nlridge.denoise(FROZEN, out=tmp_path / "out.npy", progress=stops_at(35), **options)
+    resumed = nlridge.denoise(FROZEN, out=tmp_path / "out.npy", **options)
+    assert np.array_equal(resumed, nlridge.denoise(FROZEN, **options))
+
+
+def test_a_video_of_dask_that_freezes():
+    """A task that begins with repetitions cannot read the frames before; only these frames differ, by little."""
+    dask = pytest.importorskip("dask.array")
+    options = {"time_axis": 0, "method": "fast", **GIVEN}
+    whole = nlridge.denoise(FROZEN, **options)
+    lazy = nlridge.denoise(dask.from_array(FROZEN, chunks=(4, -1, -1)), **options)
+    result = lazy.compute()
+    differs = np.flatnonzero([not np.array_equal(a, b) for a, b in zip(result, whole, strict=True)])
+    assert np.array_equal(differs, range(32, 48))  # the second task reads frames from 12 on
+    assert np.std(result[32:48] - whole[32:48]) < 4
+
+
 # A run that is stopped.
 
 
@@ -271,7 +307,8 @@ def test_a_video_is_resumed_where_it_stopped(suffix, tmp_path):
     written = nlridge.denoise(video, out=out, progress=lambda *done: seen.append(done), **options)
     assert np.array_equal(written[:], nlridge.denoise(video.array, **options))
     # Some frames before are read again, after those that are checked and sampled.
-    assert video.read[60 + 8] == (21, 22)
+    assert video.read[60 + 8 : 60 + 10] == [(40, 41), (41, 42)]  # whether one repeats the other
+    assert video.read[60 + 10] == (21, 22)
     assert seen == [(k, 60) for k in range(41, 61)]
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
 

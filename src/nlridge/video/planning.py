@@ -13,7 +13,7 @@ from ..algorithm.settings import Recipe
 from ..planning.facts import facts_of
 from ..planning.options import Options
 from ..planning.plan import Plan, plan_for
-from .run import SourceFrame, denoised_frames, reach_of, ticks_of
+from .run import SourceFrame, denoised_frames, reach_of, same_frame, ticks_of
 
 SAMPLED = 8
 """The number of frames that the noise is estimated from."""
@@ -72,13 +72,19 @@ class SequencePlan:
         workers: int,
         tick: Callable[[], None] = lambda: None,
         frames: range | None = None,
+        earliest: int = 0,
     ) -> Generator[list[npt.NDArray[Any]]]:
         """Yield the pilot and the result of each frame, or of some; one image if there is only one step.
 
-        `read` returns the frame with a given number. Frames are read one by one, in order.
+        `read` returns the frame with a given number. Frames are read one by one, in order, and none before `earliest`.
         """
         frames = range(self.count) if frames is None else frames
-        needed = self.needed(frames)
+        first = frames.start
+        # The result of a frame that is repeated is that of the first one.
+        while self.is_video and first > earliest and same_frame(read(first - 1), read(first)):
+            first -= 1
+        needed = self.needed(range(first, frames.stop))
+        needed = range(max(needed.start, earliest), needed.stop)
         results = denoised_frames(
             map(self.with_levels, map(read, needed)),
             self.plan,
