@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -56,7 +56,22 @@ class Denoised:
         return in_words(self)
 
 
-def in_words(details: Denoised, name: Callable[[str], str] = str) -> str:
+class Described(Protocol):
+    """What is said about the noise of an image or of a clip; see `Denoised`."""
+
+    @property
+    def noise(self) -> Noise: ...
+    @property
+    def noise_given(self) -> bool: ...
+    @property
+    def level(self) -> float: ...
+    @property
+    def removed(self) -> float: ...
+    @property
+    def unchanged(self) -> str: ...
+
+
+def in_words(details: Described, name: Callable[[str], str] = str) -> str:
     """Describe the noise, how much of it was removed, and what to try if that is next to nothing.
 
     `name` returns what the reader calls an argument of `denoise`.
@@ -64,11 +79,11 @@ def in_words(details: Denoised, name: Callable[[str], str] = str) -> str:
     return f"{noise_in_words(details)}; removed {removed_in_words(details, name)}"
 
 
-def noise_in_words(details: Denoised) -> str:
+def noise_in_words(details: Described) -> str:
     return f"{details.noise} ({'given' if details.noise_given else 'estimated'})"
 
 
-def removed_in_words(details: Denoised, name: Callable[[str], str]) -> str:
+def removed_in_words(details: Described, name: Callable[[str], str]) -> str:
     if not details.unchanged:
         share = details.removed / details.level
         return f"{details.removed:.3g} (rms), {share:.0%} of its level"
@@ -168,7 +183,12 @@ def denoise_with_details(
         plan.recipe,
         level,
         removed,
-        _why_unchanged(frames[0], level, removed / plan.tuning.strength),
+        why_unchanged(
+            level,
+            removed / plan.tuning.strength,
+            frames[0].pixels.dtype,
+            visible=bool(plan.planes),
+        ),
     )
 
 
@@ -231,19 +251,26 @@ def _of_frame(frame: Frame, steps: list[npt.NDArray[Any]]) -> _DenoisedFrame:
         pilot,
         residual,
         has_pixels,
-        _level_of(frame, result) if has_pixels else 0.0,
+        level_of(frame.plan.noise, frame.levels.all, result, frame.missing) if has_pixels else 0.0,
         _rms(residual, frame.missing) if has_pixels else 0.0,
     )
 
 
-def _level_of(frame: Frame, result: npt.NDArray[Any]) -> float:
-    """The root mean square of the standard deviation of the noise, from some rows of a denoised frame."""
+def level_of(
+    noise: Noise,
+    levels: npt.NDArray[np.float64],
+    result: npt.NDArray[Any],
+    missing: npt.NDArray[np.bool_] | None = None,
+) -> float:
+    """The root mean square of the standard deviation of the noise, from some rows of a denoised frame.
+
+    `levels` broadcast against the frame, which is (channels, height, width).
+    """
     rows = slice(None, None, -(-result[0].size // SAMPLE))
-    levels = frame.levels.all
     own = levels[:, rows] if levels.shape[1] > 1 else levels
     with np.errstate(over="ignore", invalid="ignore"):  # NaN of any bits
-        variance = frame.plan.noise.variance(result[:, rows].astype(np.float64), own)
-    return _rms(np.sqrt(variance), None if frame.missing is None else frame.missing[:, rows])
+        variance = noise.variance(result[:, rows].astype(np.float64), own)
+    return _rms(np.sqrt(variance), None if missing is None else missing[:, rows])
 
 
 def _rms(channels: Iterable[npt.NDArray[Any]], missing: npt.NDArray[np.bool_] | None) -> float:
@@ -258,13 +285,13 @@ def _rms(channels: Iterable[npt.NDArray[Any]], missing: npt.NDArray[np.bool_] | 
     return total / math.sqrt(count)
 
 
-def _why_unchanged(frame: Frame, level: float, removed: float) -> str:
-    """Why next to nothing was removed from a frame; empty if something was."""
+def why_unchanged(level: float, removed: float, dtype: np.dtype[Any], *, visible: bool) -> str:
+    """Why next to nothing was removed from a frame of some type; empty if something was."""
     if level == 0:
         return "the image seems to have no noise"
-    if not frame.plan.planes:
+    if not visible:
         return "such noise is invisible beside the range of the image"
-    if frame.pixels.dtype.kind in "ui" and level < ROUNDING:
+    if dtype.kind in "ui" and level < ROUNDING:
         return "such noise is below the rounding error of the pixels"
     if removed < _LITTLE * level:
         return "hardly any patches of the image are similar"

@@ -19,7 +19,7 @@ from ..algorithm.recipes import method_names
 from ..algorithm.tuning import Tuning
 from ..api.arguments import checked_workers
 from ..api.denoising import denoise as denoise_image
-from ..api.details import Denoised, in_words
+from ..api.details import Denoised, in_words, noise_in_words, removed_in_words
 from ..checks import checked_positive
 from ..files import Picture, read
 from ..files.atomic import expect_new
@@ -159,10 +159,6 @@ def _denoise_tiled(options: Namespace) -> int:
         raise ValueError("--recursive is given; expected no --recursive for processing in tiles")
     if options.scheduler is not None and options.workers is not None:
         raise ValueError(f"--workers is {options.workers}; expected none with --scheduler")
-    if options.frames in ("time", "depth"):
-        raise ValueError(
-            f"frames is {options.frames}; expected auto or independent for processing in tiles"
-        )
     source = Path(options.input[0])
     target = target_of(source, options.output)
     line = {"input": str(source), "output": str(target)}
@@ -171,11 +167,12 @@ def _denoise_tiled(options: Namespace) -> int:
         return 0
     start = time.perf_counter()
     try:
-        noise, warnings, notes = clean_tiled(
+        result = clean_tiled(
             source,
             target,
             overwrite=options.overwrite,
             axes=axes_of(options.channel_axis, options.stack_axis),
+            frames=options.frames,
             noise=options.noise,
             sigma=options.sigma,
             method=options.method,
@@ -192,17 +189,20 @@ def _denoise_tiled(options: Namespace) -> int:
         return 1
     seconds = time.perf_counter() - start
     origin = "estimated" if options.sigma is None else "given"
-    _print_warnings(options, source, warnings)
+    _print_warnings(options, source, result.warnings)
+    noise = f"{result.noise} ({origin})"
+    if result.together:
+        noise = f"{result.frames} frames, denoised together in {result.together}, with {noise}"
     details = {
-        "noise": _as_json(noise),
+        "noise": _as_json(result.noise),
         "noise_given": options.sigma is not None,
         "seconds": round(seconds, 3),
-        "notes": [*warnings, *notes],
+        "notes": [*result.warnings, *result.notes],
     }
     _print_line(
         options,
         {"status": "done", **line, **details, "method": options.method},
-        f"{source} -> {target}: {noise} ({origin}), {seconds:.2f} s{_joined(notes)}",
+        f"{source} -> {target}: {noise}, {seconds:.2f} s{_joined(result.notes)}",
     )
     return 0
 
@@ -411,9 +411,9 @@ def _print_warnings(options: Namespace, path: Path, sentences: Iterable[str]) ->
 
 def _summary(result: DenoisedFile | DenoisedClip) -> str:
     if isinstance(result, DenoisedClip):
-        speed = f"{result.seconds:.2f} s, {result.frames / result.seconds:.2g} frames/s"
-        removed = f"removed {result.removed:.3g} (rms)"
-        return f"{result.frames} frames, {removed}, {speed}{_joined(result.notes)}"
+        how = "denoised together in time, with" if result.together else "the first with"
+        words = f"{_noise_of_clip(result)}; removed {removed_in_words(result, option_of)}"
+        return f"{result.frames} frames, {how} {words}, {_speed(result)}{_joined(result.notes)}"
     k, details = result.first
     noise = in_words(details, option_of)
     if len(result.frames) > 1:
@@ -427,11 +427,29 @@ def _summary(result: DenoisedFile | DenoisedClip) -> str:
 
 def _facts(result: DenoisedClip) -> dict[str, str]:
     """What the report says of a video."""
-    speed = f"{result.seconds:.2f} s, {result.frames / result.seconds:.2g} frames/s"
-    facts = {"removed": f"{result.removed:.3g} (rms)", "time": speed}
+    facts = {
+        "noise": _noise_of_clip(result),
+        "removed": removed_in_words(result, option_of),
+        "time": _speed(result),
+    }
+    if not result.together:
+        facts["noise"] += " in the first frame"
     if result.warnings or result.notes:
         facts["notes"] = "; ".join([*result.warnings, *result.notes])
     return facts
+
+
+def _noise_of_clip(result: DenoisedClip) -> str:
+    words = noise_in_words(result)
+    return (
+        words
+        if result.chroma_noise is None
+        else f"{words} in luma, {result.chroma_noise} in chroma"
+    )
+
+
+def _speed(result: DenoisedClip) -> str:
+    return f"{result.seconds:.2f} s, {result.frames / result.seconds:.2g} frames/s"
 
 
 def _joined(notes: Iterable[str]) -> str:
@@ -440,9 +458,11 @@ def _joined(notes: Iterable[str]) -> str:
 
 def _details(result: DenoisedFile | DenoisedClip) -> dict[str, Any]:
     if isinstance(result, DenoisedClip):
+        chroma = result.chroma_noise
         return {
             "frames": result.frames,
-            "removed": result.removed,
+            **_frame_details(result),
+            **({} if chroma is None else {"chroma_noise": _as_json(chroma)}),
             "seconds": round(result.seconds, 3),
             "notes": [*result.warnings, *result.notes],
         }
@@ -458,8 +478,8 @@ def _details(result: DenoisedFile | DenoisedClip) -> dict[str, Any]:
     }
 
 
-def _frame_details(frame: Denoised) -> dict[str, Any]:
-    """Return what JSON says of a frame."""
+def _frame_details(frame: Denoised | DenoisedClip) -> dict[str, Any]:
+    """Return what JSON says of a frame, or of all frames of a clip."""
     return {
         "noise": _as_json(frame.noise),
         "noise_given": frame.noise_given,

@@ -26,7 +26,9 @@ MARK = "_denoised"
 """What the names of results end in, unless an output is given."""
 INSTEAD_OF_EXISTING = ", --overwrite or --skip-existing"
 """What to suggest if an output exists; see `expect_new`."""
-_SAMPLE = 2**20  # pixels that are compared to choose between time and depth
+# Neighbours that are compared to choose between time and depth: so many pairs, and so many pixels in all.
+_PAIRS = 64
+_SAMPLE = 2**20
 _SYNONYMS = {".jpeg": ".jpg", ".tiff": ".tif", ".fit": ".fits", ".fts": ".fits"}
 _UNSUPPORTED = (".gif", ".heic", ".avif", ".jp2", ".jxl", ".exr", ".hdr", ".dng", ".raw", ".psd", ".pdf")  # fmt: skip
 
@@ -350,16 +352,29 @@ def sequence_of(layer: Layer, frames: str) -> tuple[str, str]:
 
 
 def _difference(layer: Layer, axis: str) -> float:
-    """Return the mean squared difference of neighbours along an axis, in a sample of their pixels."""
-    number = layer.axes.index(axis)
-    step = max(1, round(math.sqrt(layer.pixels.size / _SAMPLE)))
-    rows = tuple(
-        slice(None, None, step) if letter in "YX" else slice(None) for letter in layer.axes
-    )
-    sample = layer.pixels[rows].astype(np.float64)
-    differences = np.diff(sample, axis=number)
-    valid = differences[np.isfinite(differences)]
-    return float(np.mean(valid**2)) if valid.size else math.inf
+    """Return the mean squared difference of neighbours along an axis, in a sample of their pixels.
+
+    The pixels may be on disk; only some pairs of frames are read.
+    """
+    sizes = dict(zip(layer.axes, layer.pixels.shape, strict=True))
+    starts = [1 if a in "YXC" else n - (a == axis) for a, n in sizes.items()]
+    total = math.prod(starts)
+    chosen = np.linspace(0, total - 1, min(total, _PAIRS)).astype(int)
+    pixels = len(chosen) * math.prod(sizes[a] for a in sizes if a in "YXC")
+    step = max(1, round(math.sqrt(pixels / _SAMPLE)))
+    some = tuple(slice(None, None, step if a in "YX" else None) for a in layer.axes)
+    square, count = 0.0, 0
+    for place in zip(*np.unravel_index(chosen, starts), strict=True):
+        index = tuple(
+            slice(None) if a in "YXC" else slice(int(k), int(k) + (2 if a == axis else 1))
+            for a, k in zip(layer.axes, place, strict=True)
+        )
+        pair = np.asarray(layer.pixels[index])[some].astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            difference = np.diff(pair, axis=layer.axes.index(axis))
+        valid = difference[np.isfinite(difference)]
+        square, count = square + float(np.sum(valid**2)), count + valid.size
+    return square / count if count else math.inf
 
 
 def _key(layer: Layer, index: tuple[int | slice, ...], together: str) -> tuple[Any, ...]:

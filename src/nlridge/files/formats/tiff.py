@@ -6,7 +6,7 @@ Pages are written one by one, with their tags and compression.
 import json
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -39,6 +39,8 @@ _MANAGED = {
     322, 323, 324, 325, 330, 338, 339, 347, 530, 532, 34675,
 }  # fmt: skip
 _POINTERS = {34665: "EXIF", 34853: "GPS", 40965: "EXIF"}
+# The names of ImageJ for units that OME names differently.
+_OME_UNITS = {"um": "µm", "micron": "µm", "microns": "µm", "\\u00B5m": "µm", "inch": "in"}
 _LOSSLESS = {1, 5, 8, 32773, 32946, 34925, 50000}
 
 
@@ -82,7 +84,7 @@ def read(path: Path, axes: str | None) -> Picture:
                 raise ValueError("its pages have an unknown layout; expected one image per page")
             pages.append([_page(page, pixels.dtype, notes) for page in tiff_pages])
             pixels, names, alpha = _without_alpha(pixels, names, tiff_pages[0])
-            layers.append(Layer(pixels, _named_axes(names, axes), _spacing(file)))
+            layers.append(Layer(pixels, _named_axes(names, axes), spacing_of(pixel_sizes(file))))
             alphas.append(alpha)
         origin = _Origin(
             file.is_bigtiff, file.byteorder, path.name, pages, alphas, [s.axes for s in file.series]
@@ -91,7 +93,7 @@ def read(path: Path, axes: str | None) -> Picture:
         profile = first.iccprofile
         turn = int(first.tags[274].value) if 274 in first.tags else 1
         negative = first.photometric == tifffile.PHOTOMETRIC.MINISWHITE
-        channels = _channel_names(file.ome_metadata)
+        channels = channel_names(file.ome_metadata)
     single = len(layers) == 1 and alphas[0] is not None and alphas[0].ndim == 3
     return Picture(
         format="tiff",
@@ -106,7 +108,7 @@ def read(path: Path, axes: str | None) -> Picture:
     )
 
 
-def _channel_names(ome: str | None) -> list[str]:
+def channel_names(ome: str | None) -> list[str]:
     """Return the names of the channels of the first image of an OME file; none unless all have a name."""
     if ome is None:
         return []
@@ -118,26 +120,54 @@ def _channel_names(ome: str | None) -> list[str]:
     return names if all(names) else []
 
 
-def _spacing(file: Any) -> tuple[float, float, float] | None:
-    """Return the size of a voxel along Z, Y and X, from the metadata of the first image of an OME or ImageJ file."""
+def pixel_sizes(file: Any) -> dict[str, tuple[float, str]]:
+    """Return the size and the unit of a pixel along Z, Y and X, and of a step along T, as far as the metadata of the
+    first image of an OME or ImageJ file have them.
+    """
+    sizes: dict[str, tuple[Any, str]] = {}
     try:
         if file.ome_metadata is not None:
             pixels = ElementTree.fromstring(file.ome_metadata).find("{*}Image/{*}Pixels")
-            sizes = {} if pixels is None else pixels.attrib
-            # The units are the same unless they are named.
-            if len({sizes.get(f"PhysicalSize{axis}Unit") for axis in "ZYX"}) > 1:
-                return None
-            z, y, x = (float(sizes.get(f"PhysicalSize{axis}", 0)) for axis in "ZYX")
-        else:
-            metadata, tags = file.imagej_metadata or {}, file.pages.first.tags
+            found = {} if pixels is None else pixels.attrib
+            names = {"T": "TimeIncrement", **{axis: f"PhysicalSize{axis}" for axis in "ZYX"}}
+            sizes = {
+                axis: (found[name], found.get(f"{name}Unit", "s" if axis == "T" else "µm"))
+                for axis, name in names.items()
+                if name in found
+            }
+        elif file.imagej_metadata is not None:
+            metadata, tags = file.imagej_metadata, file.pages.first.tags
+            unit = metadata.get("unit", "pixel")
+            sizes["T"] = metadata.get("finterval", 0), "s"
             # Without a unit, ImageJ counts in pixels, which says nothing.
-            if metadata.get("unit", "pixel") in ("pixel", "pixels", ""):
-                return None
-            z = float(metadata.get("spacing", 0))
-            y, x = (tags[code].value[1] / tags[code].value[0] for code in (283, 282))
+            if unit not in ("pixel", "pixels", ""):
+                sizes["Z"] = metadata.get("spacing", 0), unit
+                for axis, code in (("Y", 283), ("X", 282)):
+                    sizes[axis] = tags[code].value[1] / tags[code].value[0], unit
+        known = {axis: (float(size), unit) for axis, (size, unit) in sizes.items()}
     except (ElementTree.ParseError, LookupError, TypeError, ValueError, ArithmeticError):
+        return {}
+    return {axis: pair for axis, pair in known.items() if 0 < pair[0] < math.inf}
+
+
+def spacing_of(sizes: Mapping[str, tuple[float, str]]) -> tuple[float, float, float] | None:
+    """Return the size of a voxel along Z, Y and X, if all are known in the same unit."""
+    if not set("ZYX") <= set(sizes) or len({sizes[axis][1] for axis in "ZYX"}) > 1:
         return None
-    return (z, y, x) if all(0 < size < math.inf for size in (z, y, x)) else None
+    z, y, x = (sizes[axis][0] for axis in "ZYX")
+    return z, y, x
+
+
+def ome_metadata(
+    axes: str, sizes: Mapping[str, tuple[float, str]], channels: Sequence[str]
+) -> dict[str, Any]:
+    """Return what `tifffile` writes into the OME metadata of a new file."""
+    names = {"T": "TimeIncrement", **{axis: f"PhysicalSize{axis}" for axis in "ZYX"}}
+    metadata: dict[str, Any] = {"axes": axes}
+    for axis, (size, unit) in sizes.items():
+        metadata[names[axis]] = size
+        metadata[f"{names[axis]}Unit"] = _OME_UNITS.get(unit, unit)
+    return metadata | ({"Channel": {"Name": list(channels)}} if channels else {})
 
 
 @convert_errors("the file is damaged")
