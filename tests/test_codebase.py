@@ -49,6 +49,7 @@ ORDER = [
     "planning",
     "video",
     "files",
+    "display",
     "large",
     "torch",
     "api",
