@@ -55,6 +55,7 @@ ORDER = [
     "api",
     "jobs",
     "pages",
+    "studio",
     "cli",
 ]
 """Folders, and modules beside them: none imports from those after it."""

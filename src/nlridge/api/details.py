@@ -50,10 +50,18 @@ class Denoised:
     """The root mean square of `residual`, without missing pixels."""
     unchanged: str
     """Why next to nothing was removed; empty if something was."""
+    axes: str = "YX"
+    """One letter for each axis of the image: Y and X for height and width, C for channels, T for frames."""
 
     def __str__(self) -> str:
         """Describe the noise, and how much of it was removed."""
         return in_words(self)
+
+    def _repr_html_(self) -> str:
+        """Show the image before and after in a notebook, under a slider, and what was removed."""
+        from ..display.notebook import notebook_view
+
+        return notebook_view(self.image, self.residual, self.axes, str(self))
 
 
 def in_words(details: Denoised, name: Callable[[str], str] = str) -> str:
@@ -169,6 +177,7 @@ def denoise_with_details(
         level,
         removed,
         _why_unchanged(frames[0], level, removed / plan.tuning.strength),
+        layout.axes,
     )
 
 
@@ -217,14 +226,7 @@ def _of_frame(frame: Frame, steps: list[npt.NDArray[Any]]) -> _DenoisedFrame:
     pilot, result = steps[0], steps[-1]
     if pilot is result:  # a recipe with one step
         pilot = result.copy()
-    valid = True if frame.missing is None else ~frame.missing
-    residual = np.zeros_like(result)
-    with np.errstate(over="ignore", invalid="ignore"):
-        np.subtract(
-            frame.pixels, result, out=residual, where=valid, dtype=np.float64, casting="unsafe"
-        )
-    largest = np.finfo(residual.dtype).max
-    np.clip(residual, -largest, largest, out=residual)
+    residual = _residual(frame, result)
     has_pixels = frame.missing is None or not frame.missing.all()
     return _DenoisedFrame(
         result,
@@ -236,14 +238,47 @@ def _of_frame(frame: Frame, steps: list[npt.NDArray[Any]]) -> _DenoisedFrame:
     )
 
 
+def summary_of(frame: Frame, result: npt.NDArray[Any], noise_given: bool) -> Denoised:
+    """The details of a denoised frame that has valid pixels, without any images."""
+    level, removed = _level_of(frame, result), _rms(_residual(frame, result), frame.missing)
+    plan, empty = frame.plan, np.empty(0, np.float32)
+    unchanged = _why_unchanged(frame, level, removed / plan.tuning.strength)
+    return Denoised(
+        empty, empty, empty, plan.noise, noise_given, plan.recipe, level, removed, unchanged
+    )
+
+
+def _residual(frame: Frame, result: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """What was removed; 0 at missing pixels."""
+    valid = True if frame.missing is None else ~frame.missing
+    residual = np.zeros_like(result)
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.subtract(
+            frame.pixels, result, out=residual, where=valid, dtype=np.float64, casting="unsafe"
+        )
+    largest = np.finfo(residual.dtype).max
+    return np.clip(residual, -largest, largest, out=residual)
+
+
 def _level_of(frame: Frame, result: npt.NDArray[Any]) -> float:
     """The root mean square of the standard deviation of the noise, from some rows of a denoised frame."""
     rows = slice(None, None, -(-result[0].size // SAMPLE))
     levels = frame.levels.all
     own = levels[:, rows] if levels.shape[1] > 1 else levels
+    missing = None if frame.missing is None else frame.missing[:, rows]
+    return level_of(frame.plan.noise, result[:, rows], missing, own)
+
+
+def level_of(
+    noise: Noise,
+    pixels: npt.NDArray[Any],
+    missing: npt.NDArray[np.bool_] | None,
+    levels: npt.NDArray[np.float64],
+) -> float:
+    """The root mean square of the standard deviation of the noise, from some pixels and the levels of their noise."""
     with np.errstate(over="ignore", invalid="ignore"):  # NaN of any bits
-        variance = frame.plan.noise.variance(result[:, rows].astype(np.float64), own)
-    return _rms(np.sqrt(variance), None if frame.missing is None else frame.missing[:, rows])
+        variance = noise.variance(pixels.astype(np.float64), levels)
+    return _rms(np.sqrt(variance), missing)
 
 
 def _rms(channels: Iterable[npt.NDArray[Any]], missing: npt.NDArray[np.bool_] | None) -> float:

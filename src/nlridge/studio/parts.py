@@ -1,0 +1,161 @@
+"""Measuring an image once, and denoising parts of it: the same pixels, to the bit, as those of the whole result."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..algorithm.tuning import Tuning
+from ..api.arguments import checked_workers, missing_pixels
+from ..api.conversion import to_dtype
+from ..api.details import Denoised, level_of, summary_of
+from ..api.in_memory import Frame
+from ..jobs.batch import with_exact_floats
+from ..noise import Noise
+from ..noise.correlated import CorrelatedNoise
+from ..noise.poisson import PoissonGaussianNoise
+from ..planning.doubts import ROUNDING
+from ..planning.facts import facts_of
+from ..planning.levels import Levels
+from ..planning.options import Options, checked_options
+from ..planning.plan import Facts, plan_for
+from ..progress import progress_reporter
+from .messages import Rectangle, Settings
+
+Pixels = npt.NDArray[Any]
+Progress = Callable[[int, int], object]
+
+_SAMPLE = 2**18  # pixels of a channel that the level of the noise is computed from
+_CLOSE = 1.15  # channels whose levels differ by a smaller factor have the same noise
+
+
+class Measured(NamedTuple):
+    """What is known of a frame: all that is decided about it depends on this and on the settings."""
+
+    facts: Facts
+    levels: Levels
+    missing: npt.NDArray[np.bool_] | None
+    level: float
+    """The root mean square of the standard deviation of the noise, in the units of the image."""
+    given: bool
+    """Whether the noise was given rather than estimated."""
+
+    def described(self) -> dict[str, Any]:
+        """Return what the page is told about the noise."""
+        noise = self.facts.noise
+        dtype = self.facts.dtype
+        coarse = dtype is not None and dtype.kind in "ui" and self.level < ROUNDING
+        kinds: dict[type[Any], str] = {
+            CorrelatedNoise: "correlated",
+            PoissonGaussianNoise: "poisson",
+        }
+        return {
+            "words": str(noise),
+            "kind": kinds.get(type(noise), "gaussian"),
+            "level": float(f"{self.level:.4g}"),
+            "sure": self.given or not coarse,
+        }
+
+
+def measure(planes: Pixels, choice: str | float | Rectangle) -> Measured:
+    """Measure a frame of (channels, height, width), once for each choice of noise.
+
+    A rectangle is in stored pixels.
+    """
+    pixels = with_exact_floats(planes)
+    missing = missing_pixels(pixels, None)
+    arguments = noise_arguments(planes, choice)
+    options = checked_options(
+        arguments.get("sigma"), arguments.get("noise"), "standard", None, Tuning(1.0)
+    )
+    noise, levels = options.noise, None
+    if noise is not None:
+        levels = np.reshape(np.asarray(noise.level, np.float64), (-1, 1, 1))
+    facts, usable = facts_of(pixels, missing, levels, options, checked_workers(None))
+    level = _level(pixels, missing, facts.noise, usable)
+    return Measured(facts, usable, missing, level, noise is not None)
+
+
+def noise_arguments(planes: Pixels, choice: str | float | Rectangle) -> dict[str, Any]:
+    """Return the arguments of `denoise` for a choice of noise."""
+    if isinstance(choice, str):
+        return {} if choice == "auto" else {"noise": choice}
+    if isinstance(choice, tuple):
+        return {"sigma": deviation_in(planes, choice)}
+    return {"sigma": choice}
+
+
+def arguments_of(
+    planes: Pixels, settings: Settings, stored: Callable[[Rectangle], Rectangle]
+) -> dict[str, Any]:
+    """Return the arguments of `denoise` for settings, other than the axes; `stored` finds a rectangle in the planes."""
+    choice = settings.noise
+    where = stored(choice) if isinstance(choice, tuple) else choice
+    return {
+        "method": settings.method,
+        "strength": settings.strength,
+        **noise_arguments(planes, where),
+    }
+
+
+def deviation_in(planes: Pixels, rectangle: Rectangle) -> float | list[float]:
+    """Return the standard deviation of the noise in a flat part of a frame, beside a gradient; to four digits.
+
+    Channels have a number each, unless their noise is about the same.
+    """
+    left, top, width, height = rectangle
+    y, x = np.mgrid[:height, :width]
+    plane = np.stack([np.ones(x.size), x.ravel(), y.ravel()], axis=1)
+    deviations = []
+    for channel in planes[:, top : top + height, left : left + width]:
+        values = channel.astype(np.float64).ravel()
+        valid = np.isfinite(values)
+        if np.count_nonzero(valid) <= 3:
+            raise ValueError("rectangle has no valid pixels; expected an area with noise")
+        fit, *_ = np.linalg.lstsq(plane[valid], values[valid], rcond=None)
+        rest = values[valid] - plane[valid] @ fit
+        deviations.append(float(np.sqrt(np.sum(rest**2) / (rest.size - 3))))
+    if not max(deviations) > 0:
+        raise ValueError("rectangle has no noise; expected an area with noise")
+    if max(deviations) < _CLOSE * min(deviations):
+        deviations = [float(np.sqrt(np.mean(np.square(deviations))))]
+    rounded = [float(f"{value:.4g}") for value in deviations]
+    return rounded[0] if len(rounded) == 1 else rounded
+
+
+def planned(planes: Pixels, measured: Measured, settings: Settings, method: str) -> Frame:
+    """Return a frame with its plan."""
+    pixels = with_exact_floats(planes)
+    options = Options(
+        measured.facts.noise if measured.given else None,
+        tuning=Tuning(settings.strength),
+        method=method,
+    )
+    plan = plan_for(pixels.shape, measured.facts, options)
+    return Frame(pixels, measured.missing, measured.levels, plan)
+
+
+def denoised(frame: Frame, progress: Progress) -> Pixels:
+    """Return a denoised frame, as floats."""
+    with progress_reporter(progress, frame.blocks(), "block") as tick:
+        return frame.result(checked_workers(None), tick)
+
+
+def as_saved(result: Pixels, dtype: "np.dtype[Any]") -> Pixels:
+    """Return pixels as they will be saved."""
+    return to_dtype(result, dtype)
+
+
+def summary(frame: Frame, result: Pixels, measured: Measured) -> Denoised:
+    """Return how much was removed, without images."""
+    return summary_of(frame, result, noise_given=measured.given)
+
+
+def _level(
+    pixels: Pixels, missing: npt.NDArray[np.bool_] | None, noise: Noise, levels: Levels
+) -> float:
+    step = max(1, round((pixels[0].size / _SAMPLE) ** 0.5))
+    some = (slice(None), slice(None, None, step), slice(None, None, step))
+    own = levels.all if levels.all.shape[1:] == (1, 1) else levels.all[some]
+    return level_of(noise, pixels[some], None if missing is None else missing[some], own)
