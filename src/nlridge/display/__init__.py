@@ -3,6 +3,7 @@
 import base64
 import html
 import io
+import math
 from collections.abc import Sequence
 from hashlib import sha256
 from importlib import resources
@@ -12,6 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 Pixels = npt.NDArray[Any]
+
+# Step between shades in the image of the removed noise: half of its standard deviation.
+_COARSE = 16
 
 NOTHING_REMOVED = "nothing was removed: before and after are the same"
 """The caption of an image of what was removed, if that is nothing."""
@@ -62,6 +66,31 @@ def data_url(
     lossless = quality is None
     picture.save(data, "WEBP", lossless=lossless, quality=20 if lossless else quality, method=1)
     return f"data:image/webp;base64,{base64.b64encode(data.getvalue()).decode()}"
+
+
+def images_of(
+    before: Pixels,
+    after: Pixels,
+    removed: Pixels,
+    ends: tuple[float, float],
+    white: float,
+    exact: bool = True,
+) -> tuple[str, str, str]:
+    """Return the images of a stage as data URLs.
+
+    `ends` are black and white before and after, and `white` is white in the image of what was removed. `exact` images
+    show every pixel of the result as it is, and take three times the space.
+    """
+    low, high = ends
+    # The noise hides the coarser shades, which halve the size of the page.
+    coarse = 2 ** int(np.clip(math.log2(white / 4 * 255 / (high - low)) - 1, 0, 4))
+    # Noise hides the errors of compression as well; it needs no more quality than this.
+    qualities = (None, None, None) if exact else (60, 90, 40)
+    return (
+        data_url(before, low, high, coarse if exact else 1, qualities[0]),
+        data_url(after, low, high, quality=qualities[1]),
+        data_url(removed, -white, white, _COARSE if exact else 1, qualities[2]),
+    )
 
 
 def removed_in_shades(values: npt.NDArray[np.float64]) -> tuple[float, str]:

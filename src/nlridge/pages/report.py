@@ -26,6 +26,7 @@ from ..display import (
     black_and_white,
     data_url,
     finite_values,
+    images_of,
     middle,
     policy,
     removed_in_shades,
@@ -46,8 +47,6 @@ _SIDE = 1024  # largest side of the part of an image that is shown; less for col
 _LEAST_SIDE = 256
 _FRAMES, _CHANNELS = 8, 6  # at most, to choose from
 _THUMBNAIL = 160  # largest side of an image of the filmstrip
-# Step between shades in the image of the removed noise: half of its standard deviation.
-_COARSE = 16
 
 
 @dataclass(frozen=True)
@@ -395,17 +394,9 @@ def _views(
         ]
     low, high = black_and_white(dtype, [after for _, after, _ in crops])
     white, scale = removed_in_shades(finite_values([removed for _, _, removed in crops]))
-    # The noise hides the coarser shades, which halve the size of the page.
-    coarse = 2 ** int(np.clip(math.log2(white / 4 * 255 / (high - low)) - 1, 0, 4))
-    # Noise hides the errors of compression as well; it needs no more quality than this.
-    qualities = (None, None, None) if exact else (60, 90, 40)
     return [
         View(
-            images=(
-                data_url(before, low, high, coarse if exact else 1, qualities[0]),
-                data_url(after, low, high, quality=qualities[1]),
-                data_url(removed, -white, white, _COARSE if exact else 1, qualities[2]),
-            ),
+            images=images_of(before, after, removed, (low, high), white, exact),
             captions=(noise if len(crops) > 1 else "", scale),
         )
         for (before, after, removed), noise in zip(crops, noises, strict=True)
