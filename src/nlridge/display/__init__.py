@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..noise import power_of_two
+
 Pixels = npt.NDArray[Any]
 
 # Step between shades in the image of the removed noise: half of its standard deviation.
@@ -95,7 +97,8 @@ def images_of(
 
 def removed_in_shades(values: npt.NDArray[np.float64]) -> tuple[float, str]:
     """Return the value that is shown as white in an image of what was removed, minus which is black, and its caption."""
-    level = float(np.std(values)) or 1.0
+    unit = power_of_two(float(np.abs(values).max()))  # squares would overflow
+    level = unit * float(np.std(values / unit)) or 1.0
     if not values.any():
         return 4 * level, NOTHING_REMOVED
     return 4 * level, f"removed noise: black is {-4 * level:.3g}, white is {4 * level:.3g}"

@@ -23,10 +23,9 @@ from . import (
 Pixels = npt.NDArray[Any]
 
 _SIDE = 768  # largest side of the part of an image that is shown
-_COLUMN, _CONTROLS = (
-    440,
-    120,
-)  # width of a stage and height of what is below it, in pixels, on a usual screen
+# On a usual screen, in pixels: the width of a stage, and the height of what is below it.
+_COLUMN = 440
+_CONTROLS = 92
 
 
 def notebook_view(after: Pixels, removed: Pixels, axes: str, words: str) -> str:
