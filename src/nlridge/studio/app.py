@@ -97,7 +97,7 @@ class Studio:
             folder.mkdir()
             path = folder / name
             await self._receive(request, path)
-            image = await run_in_threadpool(opened, path, name)
+            image = await run_in_threadpool(opened, path, name, folder, self.limits)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -148,7 +148,7 @@ class Studio:
         return image
 
     async def delete_image(self, request: Request) -> Response:
-        self.gallery.remove(self._image(request).id)
+        self.gallery.remove(self._image(request))
         self.worker.changed()
         return JSONResponse({})
 

@@ -1,6 +1,8 @@
 """Opened images: their pixels, their frames and channels, and what is known and wanted of them."""
 
+import math
 import re
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -19,7 +21,7 @@ from ..jobs.batch import known_suffixes, sequence_of
 from ..jobs.words import printable
 from .limits import Limits
 from .messages import Rectangle, Settings, View
-from .parts import Measured
+from .parts import Choice, Measured
 from .results import Result
 
 Pixels = npt.NDArray[Any]
@@ -42,6 +44,32 @@ class Wanted:
     """When the settings were chosen."""
 
 
+@dataclass(frozen=True, eq=False)
+class Preview:
+    """The result of a reduced copy of what is visible."""
+
+    key: tuple[Any, ...]
+    """The settings that it depends on."""
+    frame: int
+    level: int
+    rectangle: Rectangle
+    """What it shows, in pixels of the image as shown."""
+    planes: Pixels
+
+    def covers(self, key: tuple[Any, ...], view: View) -> bool:
+        """Return whether it shows what a view shows, with these settings."""
+        x, y, width, height = self.rectangle
+        left, top, columns, rows = view.rectangle
+        return (
+            (self.key, self.frame) == (key, view.frame)
+            and self.level <= view.level
+            and x <= left
+            and y <= top
+            and left + columns <= x + width
+            and top + rows <= y + height
+        )
+
+
 @dataclass(eq=False)
 class Opened:
     """An image that the page works with. Pixels are as they are stored; what the page sees is upright."""
@@ -51,18 +79,26 @@ class Opened:
     picture: Picture
     path: Path
     """Where it was read."""
+    folder: Path
+    """A folder of its own, for temporary files."""
     beside: bool = False
-    """Whether the file belongs to the folder, so that results can be saved beside it."""
+    """Whether it was read where it belongs, so that results can be saved beside it."""
     id: str = field(default_factory=lambda: token_urlsafe(9))
     wanted: Wanted = field(default_factory=Wanted)
     touched: float = field(default_factory=time.monotonic)
-    measured: dict[tuple[int, str | float | Rectangle], Measured] = field(default_factory=dict)
+    measured: dict[tuple[int, Choice], Measured] = field(default_factory=dict)
     """What is known of frames, by their number and the choice of noise."""
     results: dict[tuple[Any, ...], Result] = field(default_factory=dict)
     revisions: dict[int, Settings] = field(default_factory=dict)
     """The settings of the latest revisions."""
     failed: dict[int, str] = field(default_factory=dict)
     """Why revisions failed, in a sentence."""
+    glances: dict[tuple[int, int, Choice], Measured] = field(default_factory=dict)
+    """First estimates, by frame, level and the choice of noise."""
+    preview: "Preview | None" = None
+    """The latest result of a reduced copy."""
+    floats: tuple[Any, Pixels] | None = None
+    """The latest result that is not rounded, with what it depends on."""
     finished: dict[int, dict[str, Any]] = field(default_factory=dict)
     """What was said about revisions that are done."""
     overviews: dict[int, Pixels] = field(default_factory=dict)
@@ -131,9 +167,17 @@ class Opened:
         """Return the picture with other pixels, and with the shown layer alone."""
         return replace(self.picture, layers=[replace(self.layer, pixels=pixels)])
 
+    def choice(self, settings: Settings) -> Choice:
+        """Return the choice of noise; a rectangle as stored."""
+        noise = settings.noise
+        return self.stored(noise) if isinstance(noise, tuple) else noise
+
     def new_pixels(self) -> Pixels:
-        """Return memory for a result, which costs nothing before it is written to."""
-        return np.empty(self.layer.pixels.shape, self.layer.pixels.dtype)
+        """Return memory for a result, or a file if it is large. Parts that are never written to cost nothing."""
+        shape, dtype = self.layer.pixels.shape, self.layer.pixels.dtype
+        if not isinstance(self.layer.pixels, np.memmap):
+            return np.empty(shape, dtype)
+        return np.memmap(self.folder / token_urlsafe(9), dtype, "w+", shape=shape)
 
     def channel_names(self) -> list[str]:
         """Return the names of the channels to choose from; none if there is no choice."""
@@ -165,7 +209,8 @@ class Opened:
         wanted = self.wanted
         height, width = self.shown_size
         frame = wanted.view.frame if wanted.view else 0
-        known = self.measured.get((frame, wanted.settings.noise))
+        noise = wanted.settings.noise
+        known = self.measured.get((frame, noise)) or self.glances.get((frame, 0, noise))
         count = len(self.indices)
         several = len(self.picture.layers) > 1
         return {
@@ -191,6 +236,8 @@ class Opened:
                 ),
             ],
             "noise": known.described() if known else None,
+            "finished": self.finished.get(wanted.revision),
+            "failed": self.failed.get(wanted.revision),
             "settings": wanted.settings.as_json(),
             "revision": wanted.revision,
         }
@@ -222,9 +269,10 @@ class Gallery:
             self._images[image.id] = image
         self.keep_within_bounds(image)
 
-    def remove(self, identity: str) -> Opened | None:
+    def remove(self, image: Opened) -> None:
         with self._lock:
-            return self._images.pop(identity, None)
+            self._images.pop(image.id, None)
+        shutil.rmtree(image.folder, ignore_errors=True)
 
     def by_use(self) -> list[Opened]:
         """Return all images, the one that was used last first."""
@@ -245,7 +293,7 @@ class Gallery:
             if oldest is current:
                 images.insert(0, oldest)
                 oldest = images.pop()
-            self.remove(oldest.id)
+            self.remove(oldest)
             self._say_dropped(oldest)
 
 
@@ -267,16 +315,30 @@ def methods_of(settings: Settings) -> list[str]:
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
-def result_key(settings: Settings, method: str, alone: bool = False) -> tuple[Any, ...]:
-    """Return what a result depends on; `alone` are results of frames that belong with others."""
-    return method, settings.strength, settings.colour, settings.noise, alone
+def result_key(settings: Settings, method: str, rough: bool = False) -> tuple[Any, ...]:
+    """Return what a result depends on; `rough` ones are for a first impression."""
+    return method, settings.strength, settings.colour, settings.noise, rough
 
 
-def opened(path: Path, name: str, beside: bool = False) -> Opened:
-    """Read a file."""
+def opened(path: Path, name: str, folder: Path, limits: Limits, beside: bool = False) -> Opened:
+    """Read a file; pixels of a large image are kept in the folder, rather than in memory."""
+    folder.mkdir(exist_ok=True)
     with reading:
         picture = read(path)
-    return Opened(printable(name), picture, path, beside)
+    layers = [
+        replace(layer, pixels=_on_disk(layer.pixels, folder / f"{k}.npy"))
+        if math.prod(layer.pixels.shape)
+        > limits.in_memory * layer.pixels.shape[-1] ** (layer.axes[-1] == "C")
+        else layer
+        for k, layer in enumerate(picture.layers)
+    ]
+    return Opened(printable(name), replace(picture, layers=layers), path, folder, beside)
+
+
+def _on_disk(pixels: Pixels, path: Path) -> Pixels:
+    np.save(path, pixels)
+    mapped: Pixels = np.load(path, mmap_mode="r")
+    return mapped
 
 
 def file_name(name: str) -> str:

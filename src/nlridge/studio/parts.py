@@ -1,6 +1,7 @@
 """Measuring an image once, and denoising parts of it: the same pixels, to the bit, as those of the whole result."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,14 +10,21 @@ import numpy.typing as npt
 from ..algorithm.tuning import Tuning
 from ..api.arguments import checked_workers, missing_pixels
 from ..api.conversion import to_dtype
-from ..api.details import Denoised, level_of, summary_of
+from ..api.details import level_of
 from ..api.in_memory import Frame
 from ..jobs.batch import with_exact_floats
+from ..large.disk import NewArray, OpenedArray, open_read_only
+from ..large.executors import LocalThreads
+from ..large.frames import Frame as StoredFrame
+from ..large.frames import Source, sample_of
+from ..large.run import run
 from ..noise import Noise
 from ..noise.correlated import CorrelatedNoise
 from ..noise.poisson import PoissonGaussianNoise
+from ..planning.blind import estimated_noise
 from ..planning.doubts import ROUNDING
 from ..planning.facts import facts_of
+from ..planning.layout import Layout
 from ..planning.levels import Levels
 from ..planning.options import Options, checked_options
 from ..planning.plan import Facts, plan_for
@@ -24,10 +32,15 @@ from ..progress import progress_reporter
 from .messages import Rectangle, Settings
 
 Pixels = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+Choice = str | float | Rectangle
+"""A kind of noise, a standard deviation, or where to measure it, as stored."""
 Progress = Callable[[int, int], object]
 
 _SAMPLE = 2**18  # pixels of a channel that the level of the noise is computed from
+_GLANCE = 128  # the side of the squares that a first estimate is made from
 _CLOSE = 1.15  # channels whose levels differ by a smaller factor have the same noise
+_BAND = 512  # rows of a large image that are denoised at a time
 
 
 class Measured(NamedTuple):
@@ -35,11 +48,12 @@ class Measured(NamedTuple):
 
     facts: Facts
     levels: Levels
-    missing: npt.NDArray[np.bool_] | None
     level: float
     """The root mean square of the standard deviation of the noise, in the units of the image."""
     given: bool
     """Whether the noise was given rather than estimated."""
+    rough: bool = False
+    """Whether this is a first estimate, from a few pixels."""
 
     def described(self) -> dict[str, Any]:
         """Return what the page is told about the noise."""
@@ -54,30 +68,57 @@ class Measured(NamedTuple):
             "words": str(noise),
             "kind": kinds.get(type(noise), "gaussian"),
             "level": float(f"{self.level:.4g}"),
-            "sure": self.given or not coarse,
+            "sure": (self.given or not coarse) and not self.rough,
         }
 
 
-def measure(planes: Pixels, choice: str | float | Rectangle) -> Measured:
+def measure(planes: Pixels, choice: Choice, sampled: bool = False) -> Measured:
     """Measure a frame of (channels, height, width), once for each choice of noise.
 
-    A rectangle is in stored pixels.
+    If `sampled`, as for a large image, the noise is estimated from a part of the pixels.
     """
+    options = _options(planes, choice)
+    given = options.noise is not None
+    if sampled and not given:
+        pixels, missing = sample_of(_source(planes))
+        noise = estimated_noise(pixels, missing, options.kind, checked_workers(None))
+        options = Options(noise)
     pixels = with_exact_floats(planes)
-    missing = missing_pixels(pixels, None)
+    return _measured(pixels, missing_pixels(pixels, None), options, given)
+
+
+def glance(planes: Pixels, choice: Choice) -> Measured:
+    """Measure a few pixels of a frame, for a first impression."""
+    options = _options(planes, choice)
+    pixels, missing = sample_of(_source(planes), _GLANCE)
+    pixels = with_exact_floats(pixels)
+    missing = missing_pixels(pixels, missing)
+    try:
+        measured = _measured(pixels, missing, options, options.noise is not None)
+    except ValueError:  # too few pixels for this kind of noise
+        measured = _measured(pixels, missing, Options(), False)
+    return measured._replace(rough=True)
+
+
+def _options(planes: Pixels, choice: Choice) -> Options:
     arguments = noise_arguments(planes, choice)
-    options = checked_options(
-        arguments.get("sigma"), arguments.get("noise"), "standard", None, Tuning(1.0)
-    )
-    noise, levels = options.noise, None
-    if noise is not None:
-        levels = np.reshape(np.asarray(noise.level, np.float64), (-1, 1, 1))
+    sigma, noise = arguments.get("sigma"), arguments.get("noise")
+    return checked_options(sigma, noise, "standard", None, Tuning(1.0))
+
+
+def _measured(pixels: Pixels, missing: Mask | None, options: Options, given: bool) -> Measured:
+    levels = None
+    if options.noise is not None:
+        levels = np.reshape(np.asarray(options.noise.level, np.float64), (-1, 1, 1))
     facts, usable = facts_of(pixels, missing, levels, options, checked_workers(None))
-    level = _level(pixels, missing, facts.noise, usable)
-    return Measured(facts, usable, missing, level, noise is not None)
+    return Measured(facts, usable, _level(pixels, missing, facts.noise, usable), given)
 
 
-def noise_arguments(planes: Pixels, choice: str | float | Rectangle) -> dict[str, Any]:
+def _source(planes: Pixels) -> Source:
+    return Source(StoredFrame(planes, "CYX"))
+
+
+def noise_arguments(planes: Pixels, choice: Choice) -> dict[str, Any]:
     """Return the arguments of `denoise` for a choice of noise."""
     if isinstance(choice, str):
         return {} if choice == "auto" else {"noise": choice}
@@ -86,16 +127,12 @@ def noise_arguments(planes: Pixels, choice: str | float | Rectangle) -> dict[str
     return {"sigma": choice}
 
 
-def arguments_of(
-    planes: Pixels, settings: Settings, stored: Callable[[Rectangle], Rectangle]
-) -> dict[str, Any]:
-    """Return the arguments of `denoise` for settings, other than the axes; `stored` finds a rectangle in the planes."""
-    choice = settings.noise
-    where = stored(choice) if isinstance(choice, tuple) else choice
+def arguments_of(planes: Pixels, settings: Settings, choice: Choice) -> dict[str, Any]:
+    """Return the arguments of `denoise` for settings, other than the axes."""
     return {
         "method": settings.method,
         "strength": settings.strength,
-        **noise_arguments(planes, where),
+        **noise_arguments(planes, choice),
     }
 
 
@@ -133,7 +170,7 @@ def planned(planes: Pixels, measured: Measured, settings: Settings, method: str)
         method=method,
     )
     plan = plan_for(pixels.shape, measured.facts, options)
-    return Frame(pixels, measured.missing, measured.levels, plan)
+    return Frame(pixels, missing_pixels(pixels, None, may_be_all=True), measured.levels, plan)
 
 
 def denoised(frame: Frame, progress: Progress) -> Pixels:
@@ -147,14 +184,22 @@ def as_saved(result: Pixels, dtype: "np.dtype[Any]") -> Pixels:
     return to_dtype(result, dtype)
 
 
-def summary(frame: Frame, result: Pixels, measured: Measured) -> Denoised:
-    """Return how much was removed, without images."""
-    return summary_of(frame, result, noise_given=measured.given)
+def denoised_on_disk(
+    planes: Pixels, frame: Frame, settings: Settings, method: str, folder: Path, progress: Progress
+) -> Pixels:
+    """Denoise a large frame with little memory; returns a memory map of pixels as they will be saved."""
+    options = Options(frame.plan.noise, tuning=Tuning(settings.strength), method=method)
+    layout = Layout(planes.shape, None, 0)
+    out = folder / "result.npy"
+    out.unlink(missing_ok=True)
+    spec = NewArray(layout.shape, planes.dtype, "CYX", _BAND, OpenedArray(planes))
+    executor = LocalThreads(checked_workers(None))
+    run([_source(planes)], layout, options, out, spec, executor, progress, to_dtype)
+    result: Pixels = open_read_only(out)
+    return result
 
 
-def _level(
-    pixels: Pixels, missing: npt.NDArray[np.bool_] | None, noise: Noise, levels: Levels
-) -> float:
+def _level(pixels: Pixels, missing: Mask | None, noise: Noise, levels: Levels) -> float:
     step = max(1, round((pixels[0].size / _SAMPLE) ** 0.5))
     some = (slice(None), slice(None, None, step), slice(None, None, step))
     own = levels.all if levels.all.shape[1:] == (1, 1) else levels.all[some]

@@ -61,3 +61,12 @@ def cells(rectangle: Rectangle) -> tuple[slice, slice]:
         slice(top // SIDE, -(-(top + height) // SIDE)),
         slice(left // SIDE, -(-(left + width) // SIDE)),
     )
+
+
+def snapped(rectangle: Rectangle, size: tuple[int, int], side: int = SIDE) -> Rectangle:
+    """Return the smallest rectangle of whole cells of a side around another, within an image of (height, width)."""
+    left, top, width, height = rectangle
+    x, y = left // side * side, top // side * side
+    right = min(-(-(left + width) // side) * side, size[1])
+    bottom = min(-(-(top + height) // side) * side, size[0])
+    return x, y, right - x, bottom - y

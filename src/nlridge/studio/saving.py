@@ -26,6 +26,6 @@ def saved(image: Opened, settings: Settings, target: Path, overwrite: bool = Fal
 
 def _after(image: Opened, settings: Settings) -> Picture:
     if len(image.picture.layers) > 1:  # only the first of them is shown
-        arguments = arguments_of(image.planes(0), settings, image.stored)
+        arguments = arguments_of(image.planes(0), settings, image.choice(settings))
         return clean_picture(image.picture, lambda share: None, "auto", **arguments)[0]
     return image.single(image.results[result_key(settings, settings.method)].pixels)

@@ -9,7 +9,8 @@ from PIL import Image
 
 from ..display import shades
 from .images import Opened, result_key
-from .results import SIDE, Result
+from .messages import Rectangle, View
+from .results import SIDE
 
 Pixels = npt.NDArray[Any]
 
@@ -39,19 +40,18 @@ def tile(
     if x >= width or y >= height:
         return None
     rectangle = (x, y, min(side, width - x), min(side, height - y))
-    before = _reduced_part(image, image.layer.pixels, frame, rectangle, level, image.overviews)
+    before = reduced_part(image, image.layer.pixels, frame, rectangle, level, image.overviews)
     state, pixels = "exact", before
     if layer != "before":
-        found = _result(image, layer, revision, frame, rectangle)
+        found = _after(image, layer, revision, frame, rectangle, level)
         if found is None:
             return None
-        result, state = found
-        kept = result.overviews if result.done[frame].all() else None
-        pixels = _reduced_part(image, result.pixels, frame, rectangle, level, kept)
+        pixels, state = found
     negative = image.picture.negative
     if layer == "removed":
         settings = image.revisions[revision]
-        measured = image.measured.get((frame, settings.noise))
+        noise = settings.noise
+        measured = image.measured.get((frame, noise)) or image.glances.get((frame, 0, noise))
         white = 4 * (measured.level if measured and measured.level > 0 else 1.0)
         pixels = before.astype(np.float64) - pixels.astype(np.float64)
         ends, negative = (-white, white), False
@@ -85,11 +85,11 @@ def reduced(planes: Pixels, level: int) -> Pixels:
     return means
 
 
-def _reduced_part(
+def reduced_part(
     image: Opened,
     pixels: Pixels,
     frame: int,
-    rectangle: tuple[int, int, int, int],
+    rectangle: Rectangle,
     level: int,
     overviews: dict[int, Pixels] | None,
 ) -> Pixels:
@@ -110,10 +110,10 @@ def _reduced_part(
     return reduced(part, level - _OVERVIEW)
 
 
-def _result(
-    image: Opened, layer: str, revision: int, frame: int, rectangle: tuple[int, int, int, int]
-) -> tuple[Result, str] | None:
-    """Return the best result that covers a rectangle, and its state."""
+def _after(
+    image: Opened, layer: str, revision: int, frame: int, rectangle: Rectangle, level: int
+) -> tuple[Pixels, str] | None:
+    """Return the best pixels there are of a rectangle of a result, reduced, and their state."""
     settings = image.revisions.get(revision)
     if settings is None:
         return None
@@ -121,16 +121,23 @@ def _result(
     if method is None:
         return None
     stored = image.stored(rectangle)
-    choices = [
-        (method, False, "exact"),
-        (method, True, "fast"),
-        ("fast", False, "fast"),
-        ("fast", True, "fast"),
-    ]
-    if layer == "other":
-        choices = choices[:2]
-    for name, alone, state in choices:
-        result = image.results.get(result_key(settings, name, alone))
+    for name, rough in ((method, False), (method, True), ("fast", True)):
+        result = image.results.get(result_key(settings, name, rough))
         if result is not None and result.covers(frame, stored):
-            return result, state
-    return None
+            kept = result.overviews if result.done[frame].all() else None
+            pixels = reduced_part(image, result.pixels, frame, rectangle, level, kept)
+            return pixels, "fast" if rough else "exact"
+    preview = image.preview
+    view = View(frame, rectangle, level)
+    if preview is None or not preview.covers(result_key(settings, "fast", True), view):
+        return None
+    x, y, width, height = (
+        -(-length // (1 << preview.level))
+        for length in (
+            rectangle[0] - preview.rectangle[0],
+            rectangle[1] - preview.rectangle[1],
+            *rectangle[2:],
+        )
+    )
+    part = preview.planes[:, y : y + height, x : x + width]
+    return reduced(part, level - preview.level), "fast"
