@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..engines.grid import Window
 from ..engines.pool import in_order
 from ..files.damage import one_line
 from ..noise.gaussian import GaussianNoise
@@ -74,6 +75,10 @@ class Frame:
             raise OSError(f"{self.name} cannot be read: {one_line(error)}") from error
         pixels: Pixels = values.transpose(self.order).reshape(-1, len(rows), len(columns))
         return pixels
+
+    def read_window(self, window: Window) -> Pixels:
+        """Read a part of the image."""
+        return self.read(*window)
 
     def write(self, rows: range, pixels: Pixels, workers: int) -> None:
         """Write some rows chunk by chunk, since a store copies everything that it gets in one call."""
