@@ -69,22 +69,24 @@ export function upload(file, progress) {
 }
 
 // Listens to the events of the server, and connects again when the connection breaks. `connected` is called whenever a
-// connection is there, `lost` when there was none for a moment.
+// connection is there, `lost` whenever there is none, except for a moment.
 export function listen(receive, connected, lost) {
-  let source, timer, alarm = null;
+  let source, timer, alarm, failures = 0;
   function connect() {
     clearTimeout(timer);
     if (source) source.close();
     source = new EventSource("/api/events");
     source.addEventListener("open", () => {
       clearTimeout(alarm);
-      alarm = null;
+      failures = 0;
       connected();
     });
     source.addEventListener("message", (event) => receive(JSON.parse(event.data)));
     source.addEventListener("error", () => {
       source.close();
-      alarm ??= setTimeout(lost, 700);
+      failures += 1;
+      if (failures === 1) alarm = setTimeout(lost, 700);
+      else lost();
       timer = setTimeout(connect, 1000);
     });
   }

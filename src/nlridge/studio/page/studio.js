@@ -68,10 +68,10 @@ function show(image) {
   if (stopSampling) stopSampling();
   const same = current && image && current.width === image.width && current.height === image.height;
   current = image;
-  document.body.classList.toggle("empty", !image);
   for (const [id, hidden] of [["welcome", image], ["easel", !image], ["panel", !image]]) at(id).hidden = Boolean(hidden);
   document.title = image ? `${image.name} · nlridge studio` : "nlridge studio";
   drawShelf();
+  drawFolder();
   if (!image) return;
   drawPanel();
   if (same) stage.draw();
@@ -126,7 +126,9 @@ function paint(newView) {
     canvas.dataset.state = state;
   }
   for (const box of easel.querySelectorAll(".stage")) {
-    box.setAttribute("aria-label", `${image.name}, ${[...box.querySelectorAll(".tag:not([hidden])")].map((tag) => tag.textContent).join(" and ")}; plus and minus keys zoom, 0 fits, 1 is the actual size, arrow keys move`);
+    const tags = [...box.querySelectorAll(".tag:not([hidden])")].map((tag) => tag.textContent).join(" and ");
+    const label = `${image.name}, ${tags}; plus and minus keys zoom, 0 fits, 1 is the actual size, arrow keys move`;
+    if (box.getAttribute("aria-label") !== label) box.setAttribute("aria-label", label);
   }
   drawSample();
   tellView();
@@ -398,6 +400,7 @@ function itemOf(image) {
   return element("li", {}, open, close);
 }
 
+const fileItems = new Map();
 const MARKS = { waiting: "", running: "…", done: "✓", failed: "!", skipped: "–" };
 
 function drawFolder() {
@@ -418,18 +421,19 @@ function drawFolder() {
     over || failed || running ? `${over} of ${files.length} done` : `${files.length} ${files.length === 1 ? "file" : "files"}`,
     ...(failed ? [`${failed} failed`] : []), ...(rest && !running && !current ? ["open one to choose the settings"] : []),
   ].join(", ");
-  const list = at("folder-files");
-  const items = files.map((file) => list.querySelector(`[data-id="${CSS.escape(file.id)}"]`) || fileItem(file));
-  items.forEach((item, k) => drawFile(item, files[k]));
-  if (items.length !== list.children.length || items.some((item, k) => item !== list.children[k])) list.replaceChildren(...items);
+  for (const file of files) {
+    if (!fileItems.has(file.id)) {
+      fileItems.set(file.id, fileItem(file));
+      at("folder-files").append(fileItems.get(file.id));
+    }
+    drawFile(fileItems.get(file.id), file);
+  }
 }
 
 function fileItem({ id, name }) {
   const button = element("button", { type: "button", class: "item" }, element("span", {}, name), element("span", { class: "mark" }));
   button.addEventListener("click", () => tried(async () => { opened(await request("POST", `/api/files/${id}/open`)); }));
-  const item = element("li", {}, button);
-  item.dataset.id = id;
-  return item;
+  return element("li", {}, button);
 }
 
 function drawFile(item, { name, state, error }) {
@@ -587,7 +591,7 @@ function endPeek() {
 // What the server says.
 
 const RECEIVERS = {
-  noise(image, event) { image.noise = event.noise; },
+  noise(image, event) { if ((event.frame ?? image.frame) === image.frame) image.noise = event.noise; },
   progress(image, event) { if (renewed(image, event.revision)) image.progress = event; },
   tiles(image, event) { if (renewed(image, event.revision)) tiles.renew(image.id, event.revision, event.frame ?? null, event.rectangle); },
   done(image, event) {
@@ -635,12 +639,7 @@ function drawMethods() {
 // Asks for everything, at the start and whenever the connection is there again.
 async function synchronise() {
   let state;
-  try {
-    state = await request("GET", "/api/state");
-  } catch (error) {
-    lost(error.status === 403 || error.status === 401 ? "The studio was started anew: open the address that it printed." : undefined);
-    return;
-  }
+  try { state = await request("GET", "/api/state"); } catch { lost(); return; }
   at("gone").hidden = true;
   document.body.classList.remove("lost");
   ({ methods, folder } = state);
@@ -655,10 +654,19 @@ async function synchronise() {
   show(current || [...images.values()].at(-1) || null);
 }
 
-function lost(words = "The studio has stopped or cannot be reached. Start it again with nlridge studio; this page keeps trying.") {
-  at("gone").querySelector("p").textContent = words;
-  at("gone").hidden = false;
+async function lost() {
   document.body.classList.add("lost");
+  let words = "The studio has stopped or cannot be reached. Start it again with nlridge studio; this page keeps trying.";
+  try {
+    await request("GET", "/api/state");
+    words = "The connection to the studio broke. This page keeps trying.";
+  } catch (error) {
+    if (error.status === 403) words = "The studio was started anew: open the address that it printed.";
+  }
+  if (!document.body.classList.contains("lost")) return;  // it is back
+  const [said] = at("gone").getElementsByTagName("p");
+  if (said.textContent !== words) said.textContent = words;
+  at("gone").hidden = false;
 }
 
 const connect = listen(receive, synchronise, lost);
