@@ -3,8 +3,6 @@
 import html
 import json
 import math
-import os
-import shlex
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -38,6 +36,7 @@ from ..files import Layer, Picture
 from ..files.atomic import replacing
 from ..files.orientation import upright
 from ..jobs.batch import DenoisedFile, with_exact_floats
+from ..jobs.commands import command_for
 from ..jobs.filmstrip import MOST, SIDE, FrameSample
 from ..jobs.words import option_of, printable
 
@@ -123,7 +122,7 @@ def entry(
         "time": f"{result.seconds:.2f} s{several}",
         "image": _image(width, height, crops[0][0]),
         "output": printable(str(target)),
-        "command": _command(source, target, options),
+        "command": command_for(source, target, vars(options)),
     }
     if several:
         where = f" in frame {first + 1}" if first else " in the first frame"
@@ -177,7 +176,7 @@ def clip_entry(
             "method": _method(options),
             "frames": f"{count} of {_image(sample.width, sample.height, crops[0][0])}",
             "output": printable(str(target)),
-            "command": _command(source, target, options),
+            "command": command_for(source, target, vars(options)),
         },
         width=width,
         height=height,
@@ -305,35 +304,6 @@ def _gain(quality: Quality) -> str:
         return f"{'unknown' if quality.denoised.residual.any() else 'none'}: {quality.doubt}"
     condition = "" if quality.denoised.noise_given else ", if the noise estimate is right"
     return f"{quality.gain:+.1f} ± {quality.standard_error:.1f} dB{condition}"
-
-
-def _command(source: Path, target: Path, options: Namespace) -> str:
-    words = ["nlridge", "denoise"]
-    if options.sigma is not None:
-        sigma = options.sigma if isinstance(options.sigma, list) else [options.sigma]
-        words += ["--sigma", ",".join(map(repr, sigma))]
-    names = ("noise", "method", "strength", "format", "channel_axis", "stack_axis", "frames", "codec", "quality")  # fmt: skip
-    for name in names:
-        value = getattr(options, name)
-        default = {"method": "standard", "strength": 1.0, "frames": "auto"}.get(name)
-        if value != default:
-            words += [f"--{name.replace('_', '-')}", str(value)]
-    words += [f"--output={target}"] if str(target).startswith("-") else ["-o", str(target)]
-    words += ["--", str(source)] if str(source).startswith("-") else [str(source)]
-    return " ".join(map(_quoted, words))
-
-
-def _quoted(word: str) -> str:
-    """Quote a word for a shell; unprintable characters use the $'...' syntax of Bash and Zsh."""
-    if word.isprintable():
-        return shlex.quote(word)
-    shown = (
-        c
-        if c.isprintable() and c not in "\\'"
-        else "".join(f"\\x{byte:02x}" for byte in os.fsencode(c))
-        for c in word
-    )
-    return f"$'{''.join(shown)}'"
 
 
 def _spread(number: int, most: int) -> list[int]:

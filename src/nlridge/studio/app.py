@@ -10,6 +10,7 @@ from pathlib import Path
 from secrets import token_urlsafe
 from typing import Any
 
+import numpy as np
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
@@ -23,9 +24,11 @@ from ..algorithm.recipes import PURPOSES
 from .commands import commands_for
 from .errors import Refused, in_one_sentence
 from .events import Events
+from .folder import Folder
 from .images import Gallery, Opened, file_name, opened
 from .limits import Limits
-from .messages import checked_settings, checked_view, parsed
+from .messages import checked_settings, checked_view, mapping, parsed
+from .parts import arguments_of
 from .saving import saved, target_of
 from .tiles import LAYERS, tile
 from .work import Worker
@@ -44,6 +47,7 @@ class Studio:
         self.events = Events(limits)
         self.gallery = Gallery(limits, self._dropped)
         self.worker = Worker(self.gallery, self.events, limits)
+        self.folder: Folder | None = None
         self.uploads = 0
         self.page, self.static = _page()
 
@@ -54,6 +58,9 @@ class Studio:
             Route("/api/state", self.get_state),
             Route("/api/events", self.get_events),
             Route("/api/images", self.post_image, methods=["POST"]),
+            Route("/api/files/{id}/open", self.post_open, methods=["POST"]),
+            Route("/api/folder/run", self.post_run, methods=["POST"]),
+            Route("/api/folder/stop", self.post_stop, methods=["POST"]),
             Route("/api/images/{id}", self.delete_image, methods=["DELETE"]),
             Route("/api/images/{id}/settings", self.put_settings, methods=["PUT"]),
             Route("/api/images/{id}/view", self.put_view, methods=["PUT"]),
@@ -77,7 +84,8 @@ class Studio:
                 "version": __version__,
                 "methods": [{"name": name, "words": words} for name, words in PURPOSES.items()],
                 "images": [image.described() for image in self.gallery],
-                "folder": None,
+                "folder": self.folder and self.folder.described(),
+                "colour": False,
                 "largest_upload": self.limits.largest_upload,
             }
         )
@@ -105,6 +113,56 @@ class Studio:
             self.uploads -= 1
         path.unlink(missing_ok=True)  # all of it is in memory
         return self._added(image)
+
+    def begin_with(self, path: Path) -> None:
+        """Open a file or a folder of the person who starts the studio."""
+        if path.is_dir():
+            self.folder = Folder(path, self.events)
+            self.worker.background = self.folder.step
+        else:
+            self._added(self._opened(path.absolute()))
+
+    def _opened(self, path: Path) -> Opened:
+        folder = self.work_folder / token_urlsafe(9)
+        try:
+            return opened(path, path.name, folder, self.limits, beside=True)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    async def post_open(self, request: Request) -> Response:
+        path = self._folder().path_of(request.path_params["id"])
+        for image in self.gallery:
+            if image.path == path:
+                return JSONResponse(image.described())
+        try:
+            return self._added(await run_in_threadpool(self._opened, path))
+        except _FAILURES as error:
+            raise Refused(422, in_one_sentence(error, path, path.name)) from error
+
+    async def post_run(self, request: Request) -> Response:
+        folder = self._folder()
+        message = await self._message(request)
+        image = self.gallery.get(str(message.get("image", "")))
+        height, width = image.shown_size if image else (0, 0)
+        settings = checked_settings(mapping("settings", message.get("settings", {})), width, height)
+        if isinstance(settings.noise, tuple) and image is None:
+            raise ValueError("image is missing; expected the one that the rectangle belongs to")
+        planes = image.planes(0) if image else np.empty((1, 1, 1))
+        choice = image.choice(settings) if image else settings.noise
+        folder.run(arguments_of(planes, settings, choice))
+        self.worker.changed()
+        return JSONResponse({})
+
+    async def post_stop(self, request: Request) -> Response:
+        self._folder().stop()
+        self.worker.changed()
+        return JSONResponse({})
+
+    def _folder(self) -> Folder:
+        if self.folder is None:
+            raise Refused(404, "the studio was started without a folder")
+        return self.folder
 
     def _added(self, image: Opened) -> Response:
         self.gallery.add(image)

@@ -13,6 +13,10 @@ class Refused(Exception):
         self.status = status
 
 
+class Cancelled(Exception):
+    """Nobody wants the result any more."""
+
+
 def in_one_sentence(error: BaseException, path: Path | None = None, name: str = "the file") -> str:
     """Return what went wrong, in a sentence that names no path of this computer."""
     if isinstance(error, MemoryError):

@@ -83,6 +83,8 @@ class Opened:
     """A folder of its own, for temporary files."""
     beside: bool = False
     """Whether it was read where it belongs, so that results can be saved beside it."""
+    is_large: bool = False
+    """Whether a single frame is too large to be denoised in memory."""
     id: str = field(default_factory=lambda: token_urlsafe(9))
     wanted: Wanted = field(default_factory=Wanted)
     touched: float = field(default_factory=time.monotonic)
@@ -108,8 +110,7 @@ class Opened:
         self.layer: Layer = self.picture.layers[0]
         self.indices = list(self.layer.frames())
         self.axis, self.together = sequence_of(self.layer, "auto")
-        shape = dict(zip(self.layer.axes, self.layer.pixels.shape, strict=True))
-        self.size = (shape["Y"], shape["X"])
+        self.size = _height_and_width(self.layer)
         """The height and width as stored."""
         self.low, self.high = black_and_white(self.layer.pixels.dtype, [self._sample()])
         self.revisions[self.wanted.revision] = self.wanted.settings
@@ -325,14 +326,20 @@ def opened(path: Path, name: str, folder: Path, limits: Limits, beside: bool = F
     folder.mkdir(exist_ok=True)
     with reading:
         picture = read(path)
+    sizes = [math.prod(_height_and_width(layer)) for layer in picture.layers]
     layers = [
         replace(layer, pixels=_on_disk(layer.pixels, folder / f"{k}.npy"))
-        if math.prod(layer.pixels.shape)
-        > limits.in_memory * layer.pixels.shape[-1] ** (layer.axes[-1] == "C")
+        if size * sum(1 for _ in layer.frames()) > limits.in_memory
         else layer
-        for k, layer in enumerate(picture.layers)
+        for k, (layer, size) in enumerate(zip(picture.layers, sizes, strict=True))
     ]
-    return Opened(printable(name), replace(picture, layers=layers), path, folder, beside)
+    picture = replace(picture, layers=layers)
+    return Opened(printable(name), picture, path, folder, beside, sizes[0] > limits.in_memory)
+
+
+def _height_and_width(layer: Layer) -> tuple[int, int]:
+    height, width = (layer.pixels.shape[layer.axes.index(axis)] for axis in "YX")
+    return height, width
 
 
 def _on_disk(pixels: Pixels, path: Path) -> Pixels:

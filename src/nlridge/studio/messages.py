@@ -64,7 +64,7 @@ def parsed(data: bytes) -> dict[str, Any]:
         raise ValueError("the message is nested too deeply; expected a JSON object") from None
     except (json.JSONDecodeError, UnicodeDecodeError):
         raise ValueError("the message is not JSON; expected a JSON object") from None
-    return _mapping("the message", value)
+    return mapping("the message", value)
 
 
 def checked_settings(message: Mapping[str, Any], width: int, height: int) -> Settings:
@@ -78,7 +78,7 @@ def checked_settings(message: Mapping[str, Any], width: int, height: int) -> Set
     colour = number("colour", message.get("colour", default.colour))
     if colour != 1:
         raise ValueError(f"colour is {colour:g}; expected 1")
-    noise = _noise(_mapping("noise", message.get("noise", {"kind": "auto"})), width, height)
+    noise = _noise(mapping("noise", message.get("noise", {"kind": "auto"})), width, height)
     return Settings(
         method, strength, colour, noise, None if other is None else _method("other", other)
     )
@@ -147,7 +147,8 @@ def _finite(name: str, value: Any) -> float:
     return finite
 
 
-def _mapping(name: str, value: Any) -> dict[str, Any]:
+def mapping(name: str, value: Any) -> dict[str, Any]:
+    """Return a JSON object."""
     if not isinstance(value, dict):
         raise ValueError(f"{name} is {shown(value)}; expected a JSON object")
     return value

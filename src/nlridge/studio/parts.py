@@ -11,7 +11,8 @@ from ..algorithm.tuning import Tuning
 from ..api.arguments import checked_workers, missing_pixels
 from ..api.conversion import to_dtype
 from ..api.details import level_of
-from ..api.in_memory import Frame
+from ..api.in_memory import Frame, denoise_frame
+from ..engines.grid import Window
 from ..jobs.batch import with_exact_floats
 from ..large.disk import NewArray, OpenedArray, open_read_only
 from ..large.executors import LocalThreads
@@ -28,7 +29,6 @@ from ..planning.layout import Layout
 from ..planning.levels import Levels
 from ..planning.options import Options, checked_options
 from ..planning.plan import Facts, plan_for
-from ..progress import progress_reporter
 from .messages import Rectangle, Settings
 
 Pixels = npt.NDArray[Any]
@@ -173,10 +173,13 @@ def planned(planes: Pixels, measured: Measured, settings: Settings, method: str)
     return Frame(pixels, missing_pixels(pixels, None, may_be_all=True), measured.levels, plan)
 
 
-def denoised(frame: Frame, progress: Progress) -> Pixels:
-    """Return a denoised frame, as floats."""
-    with progress_reporter(progress, frame.blocks(), "block") as tick:
-        return frame.result(checked_workers(None), tick)
+def denoised(frame: Frame, progress: Progress, rectangle: Rectangle | None = None) -> Pixels:
+    """Return a denoised frame, or a part of it, as floats."""
+    window = None
+    if rectangle is not None:
+        left, top, width, height = rectangle
+        window = Window(range(top, top + height), range(left, left + width))
+    return denoise_frame(frame, checked_workers(None), progress, window)
 
 
 def as_saved(result: Pixels, dtype: "np.dtype[Any]") -> Pixels:

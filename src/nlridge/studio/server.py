@@ -60,6 +60,8 @@ class Running:
         self.access = Access(_names(host), port)
         shown = f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{port}/?token={self.access.token}"
+        if given is not None:
+            self.studio.begin_with(given)
         self.listener = listener
         config = uvicorn.Config(
             Guard(app_for(self.studio), self.access),

@@ -17,11 +17,11 @@ import numpy as np
 from ..api.details import removed_in_words, summary_of
 from ..jobs.batch import clean_picture
 from ..kernels.compile import announcing
-from .errors import in_one_sentence
+from .errors import Cancelled, in_one_sentence
 from .events import Events
 from .images import Gallery, Opened, Preview, Wanted, methods_of, result_key
 from .limits import Limits
-from .messages import Rectangle
+from .messages import Rectangle, View
 from .parts import (
     arguments_of,
     as_saved,
@@ -37,11 +37,6 @@ from .tiles import reduced_part
 _EVERY = 0.1  # seconds between reports of progress
 _SMALL = 2**19  # pixels of a frame whose noise is measured at once
 _AT_ONCE = 2**21  # pixels that are denoised for a view; larger views are denoised reduced
-_HALO = 64  # pixels around a part that is denoised for a first impression
-
-
-class Cancelled(Exception):
-    """Nobody wants the result any more."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +70,7 @@ class Worker:
         self.background: Callable[[Callable[[], None]], bool] = lambda interrupt: False
         """Does some work that is less urgent than all images, and returns whether there was any."""
         self._changed = threading.Condition()
-        self._version = 0
+        self._version = self._looked = 0
         self._closing = False
         self._threads = [
             threading.Thread(target=self._loop, args=(find,), name=f"nlridge {name}", daemon=True)
@@ -132,6 +127,11 @@ class Worker:
 
     def _interrupt(self) -> None:
         """Do what has become urgent; called while something less urgent is under way."""
+        if self._closing:
+            raise Cancelled
+        if self._version == self._looked:
+            return
+        self._looked = self._version
         while (
             not self._closing and (task := self._next(lambda task: task.is_urgent, 1)) is not None
         ):
@@ -156,8 +156,7 @@ class Worker:
     def _noise(self, task: Task) -> None:
         image, settings = task.image, task.wanted.settings
         planes = image.planes(task.frame)
-        sampled = math.prod(image.size) > self.limits.in_memory
-        measured = measure(planes, image.choice(settings), sampled)
+        measured = measure(planes, image.choice(settings), sampled=image.is_large)
         image.measured[task.frame, settings.noise] = measured
         self.events.publish(
             type="noise", image=image.id, frame=task.frame, noise=measured.described()
@@ -193,17 +192,14 @@ class Worker:
         self._say_tiles(task, task.rectangle, "fast")
 
     def _quick(self, task: Task) -> None:
-        """Denoise what is visible, for a first impression: without what is far from it, or from frames around it."""
+        """Denoise what is visible, for a first impression: quickly, or without the frames around it."""
         image, settings = task.image, task.wanted.settings
         planes = image.planes(task.frame)
         measured = known_of(image, task.frame, settings.noise)
         assert measured is not None
-        left, top, width, height = task.rectangle
-        x, y = max(left - _HALO, 0), max(top - _HALO, 0)
-        around = planes[:, y : top + height + _HALO, x : left + width + _HALO]
-        pixels = denoised(planned(around, measured, settings, task.method), self._progress(task))
-        inside = pixels[:, top - y : top - y + height, left - x : left - x + width]
-        self._put(task, result_of(image, task.wanted, task.method, rough=True), inside)
+        frame = planned(planes, measured, settings, task.method)
+        pixels = denoised(frame, self._progress(task), task.rectangle)
+        self._put(task, result_of(image, task.wanted, task.method, rough=True), pixels)
         self._say_tiles(task, image.seen(task.rectangle), "fast")
 
     def _visible(self, task: Task) -> None:
@@ -214,7 +210,9 @@ class Worker:
         result = result_of(image, task.wanted, task.method)
         frame = planned(planes, measured, settings, task.method)
         progress = self._progress(task)
-        if math.prod(image.size) > self.limits.in_memory:
+        if task.rectangle != whole_of(image):
+            pixels = denoised(frame, progress, task.rectangle)
+        elif image.is_large:
             pixels = denoised_on_disk(planes, frame, settings, task.method, image.folder, progress)
         else:
             pixels = denoised(frame, progress)
@@ -249,7 +247,7 @@ class Worker:
         settings = wanted.settings
         planes = image.planes(task.frame)
         after = image.planes(task.frame, result_of(image, wanted, settings.method).pixels)
-        if planes[0].size > self.limits.in_memory:  # some of the rows
+        if image.is_large:  # some of the rows suffice
             step = -(-planes[0].size // self.limits.in_memory)
             planes, after = planes[:, ::step], after[:, ::step]
         frame = planned(planes, image.measured[task.frame, settings.noise], settings, "fast")
@@ -338,10 +336,11 @@ def tasks(image: Opened, limits: Limits) -> Iterator[Task]:
     whole = whole_of(image)
     chosen = result_of(image, wanted, settings.method)
     others = [settings.other] if settings.other and view and not image.together else []
-    if view and not image.together and math.prod(image.size) <= _AT_ONCE:
+    if view and not image.together:
         for name in [settings.method, *others]:
-            if not result_of(image, wanted, name).covers(frame, image.stored(view.rectangle)):
-                yield Task("visible", image, wanted, frame, name, whole)
+            part = _missing(image, result_of(image, wanted, name), view)
+            if part:
+                yield Task("visible", image, wanted, frame, name, part)
     if (view or wanted.saving) and not chosen.is_complete:
         if image.together:
             yield Task("together", image, wanted, frame, settings.method)
@@ -359,6 +358,15 @@ def tasks(image: Opened, limits: Limits) -> Iterator[Task]:
         yield Task("finish", image, wanted, frame)
 
 
+def _missing(image: Opened, result: Result, view: View) -> Rectangle | None:
+    """Return what is missing in a view, as stored; None if nothing is, or if it is so much that it has to wait."""
+    part = result.missing(view.frame, image.stored(view.rectangle), image.size)
+    if part is None or (part[2] * part[3] > _AT_ONCE and view.level):
+        return None
+    # What a part depends on is larger than the part.
+    return whole_of(image) if math.prod(image.size) <= _SMALL else part
+
+
 def _first_impression(image: Opened, wanted: Wanted) -> Iterator[Task]:
     """Yield what is to be done for a view, unless something better has been done."""
     settings, view = wanted.settings, wanted.view
@@ -368,7 +376,8 @@ def _first_impression(image: Opened, wanted: Wanted) -> Iterator[Task]:
         if math.prod(image.size) > _SMALL:
             yield Task("glance", image, wanted, frame)
         return
-    if result_of(image, wanted, settings.method).covers(frame, part):
+    exact_soon = settings.method == "fast" and (frame, settings.noise) in image.measured
+    if exact_soon or result_of(image, wanted, settings.method).covers(frame, part):
         return
     names = ["fast", settings.method] if image.together else ["fast"]
     cells = snapped(part, image.size)
