@@ -378,6 +378,7 @@ at("auto").addEventListener("click", () => setRange(current.low, current.high));
 
 function drawShelf() {
   at("shelf").hidden = !(folder || images.size || uploads.length);
+  at("images").parentElement.hidden = !(images.size || uploads.length);
   const focused = at("images").contains(document.activeElement) && document.activeElement.dataset.key;
   at("images").replaceChildren(...[...images.values()].map(itemOf), ...uploads.map((sent) => element("li", { class: "sending" },
     element("span", {}, sent.name), element("progress", { max: 1, value: sent.share, "aria-label": `upload of ${sent.name}` }))));
@@ -410,13 +411,13 @@ function drawFolder() {
   at("folder-name").textContent = folder.name;
   const count = (...states) => files.filter(({ state }) => states.includes(state)).length;
   const [rest, over] = [count("waiting", "failed"), count("done", "skipped")];
-  at("run").textContent = over ? `Denoise the other ${rest}` : `Denoise all ${files.length}`;
+  const failed = count("failed");
+  at("run").textContent = rest === failed ? "Try again" : over || failed ? `Denoise the other ${rest}` : `Denoise all ${rest}`;
   at("run").hidden = running || !rest;
   at("run").disabled = !current;
   at("stop").hidden = !running;
   at("folder-progress").hidden = !running;
-  at("folder-progress").value = files.length ? (over + count("failed") + (folder.done || 0)) / files.length : 0;
-  const failed = count("failed");
+  at("folder-progress").value = files.length ? (over + failed + (folder.done || 0)) / files.length : 0;
   at("folder-words").textContent = [
     over || failed || running ? `${over} of ${files.length} done` : `${files.length} ${files.length === 1 ? "file" : "files"}`,
     ...(failed ? [`${failed} failed`] : []), ...(rest && !running && !current ? ["open one to choose the settings"] : []),
