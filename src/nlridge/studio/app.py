@@ -29,7 +29,7 @@ from .images import Gallery, Opened, file_name, opened
 from .limits import Limits
 from .messages import checked_settings, checked_view, mapping, parsed
 from .parts import arguments_of
-from .saving import saved, target_of
+from .saving import expect_no_link, saved, target_of
 from .tiles import LAYERS, tile
 from .work import Worker
 
@@ -85,7 +85,7 @@ class Studio:
                 "methods": [{"name": name, "words": words} for name, words in PURPOSES.items()],
                 "images": [image.described() for image in self.gallery],
                 "folder": self.folder and self.folder.described(),
-                "colour": False,
+                "colour_amount": False,
                 "largest_upload": self.limits.largest_upload,
             }
         )
@@ -248,7 +248,7 @@ class Studio:
             image,
             path["layer"],
             revision,
-            min(level, 30),
+            min(level, max(image.size).bit_length()),
             column,
             row,
             frame,
@@ -256,8 +256,10 @@ class Studio:
             ends,
         )
         if found is None:
-            raise Refused(404, "there is no such tile yet")
+            raise Refused(404, "there is no such tile")
         data, state = found
+        if not data:
+            return Response(status_code=204)
         kept = "private, max-age=86400, immutable" if state == "exact" else "no-store"
         headers = {"X-State": state, "Cache-Control": kept}
         return Response(data, media_type="image/webp", headers=headers)
@@ -271,6 +273,8 @@ class Studio:
         if where == "beside" and not image.beside:
             raise ValueError("the image was uploaded; expected a download")
         target = target_of(image.path)
+        if where == "beside":
+            expect_no_link(target)
         if where == "beside" and target.exists() and not overwrite:
             raise Refused(409, f"{target.name} exists; expected a new name, or leave to replace it")
         wanted = await self._complete(image)
@@ -310,7 +314,9 @@ def app_for(studio: Studio) -> Starlette:
     """Return the application, without protection."""
     kinds = (Refused, HTTPException, ClientDisconnect, *_FAILURES, Exception)
     handlers: dict[Any, Any] = dict.fromkeys(kinds, _refuse)
-    return Starlette(routes=studio.routes(), exception_handlers=handlers)
+    app = Starlette(routes=studio.routes(), exception_handlers=handlers)
+    app.router.redirect_slashes = False
+    return app
 
 
 async def _refuse(request: Request, error: Exception) -> Response:

@@ -13,7 +13,7 @@ from ..jobs.clips import clean_clip
 from ..jobs.words import printable
 from .errors import Cancelled, Refused, in_one_sentence
 from .events import Events
-from .saving import target_of
+from .saving import expect_no_link, target_of
 
 
 @dataclass(eq=False)
@@ -115,6 +115,7 @@ class Folder:
 
         common: dict[str, Any] = {"overwrite": False, "frames": "auto", "progress": progress}
         target = target_of(path)
+        expect_no_link(target)
         if is_video_name(path):
             given = {"sigma": None, "noise": None, **arguments}
             clean_clip(path, target, codec=None, quality=None, **common, **given)

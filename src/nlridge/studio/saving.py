@@ -15,6 +15,12 @@ def target_of(path: Path) -> Path:
     return targets([Source(path)], None, None)[0]
 
 
+def expect_no_link(target: Path) -> None:
+    """Refuse to write a result through a link, which may lead anywhere."""
+    if target.is_symlink():
+        raise ValueError(f"{target.name} is a link; expected a file, or a new name")
+
+
 def saved(image: Opened, settings: Settings, target: Path, overwrite: bool = False) -> list[str]:
     """Write the complete result of an image; returns notes on what could not be preserved."""
     expect_new("output", target, overwrite=overwrite)

@@ -30,14 +30,16 @@ def tile(
     channel: int | None,
     ends: tuple[float, float],
 ) -> tuple[bytes, str] | None:
-    """Return a tile as WebP, without loss, and its state, "exact" or "fast"; None if there is none yet.
+    """Return a tile as WebP, without loss, and its state, "exact" or "fast".
 
-    `ends` are the values that are shown as black and white.
+    It is empty if the tile does not exist yet, and None if it never will. `ends` are the values that are shown as black
+    and white.
     """
     height, width = image.shown_size
     side = SIDE << level
     x, y = column * side, row * side
-    if x >= width or y >= height:
+    known = layer == "before" or revision in image.revisions
+    if x >= width or y >= height or not known:
         return None
     rectangle = (x, y, min(side, width - x), min(side, height - y))
     before = reduced_part(image, image.layer.pixels, frame, rectangle, level, image.overviews)
@@ -45,7 +47,7 @@ def tile(
     if layer != "before":
         found = _after(image, layer, revision, frame, rectangle, level)
         if found is None:
-            return None
+            return b"", ""
         pixels, state = found
     negative = image.picture.negative
     if layer == "removed":
