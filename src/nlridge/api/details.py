@@ -50,10 +50,18 @@ class Denoised:
     """The root mean square of `residual`, without missing pixels."""
     unchanged: str
     """Why next to nothing was removed; empty if something was."""
+    axes: str = "YX"
+    """One letter for each axis of the image: Y and X for height and width, C for channels, T for frames."""
 
     def __str__(self) -> str:
         """Describe the noise, and how much of it was removed."""
         return in_words(self)
+
+    def _repr_html_(self) -> str:
+        """Show the image before and after in a notebook, under a slider, and what was removed."""
+        from ..display.notebook import notebook_view
+
+        return notebook_view(self.image, self.residual, self.axes, str(self))
 
 
 class Described(Protocol):
@@ -183,12 +191,8 @@ def denoise_with_details(
         plan.recipe,
         level,
         removed,
-        why_unchanged(
-            level,
-            removed / plan.tuning.strength,
-            frames[0].pixels.dtype,
-            visible=bool(plan.planes),
-        ),
+        _why_unchanged(frames[0], level, removed),
+        layout.axes,
     )
 
 
@@ -237,14 +241,7 @@ def _of_frame(frame: Frame, steps: list[npt.NDArray[Any]]) -> _DenoisedFrame:
     pilot, result = steps[0], steps[-1]
     if pilot is result:  # a recipe with one step
         pilot = result.copy()
-    valid = True if frame.missing is None else ~frame.missing
-    residual = np.zeros_like(result)
-    with np.errstate(over="ignore", invalid="ignore"):
-        np.subtract(
-            frame.pixels, result, out=residual, where=valid, dtype=np.float64, casting="unsafe"
-        )
-    largest = np.finfo(residual.dtype).max
-    np.clip(residual, -largest, largest, out=residual)
+    residual = _residual(frame, result)
     has_pixels = frame.missing is None or not frame.missing.all()
     return _DenoisedFrame(
         result,
@@ -254,6 +251,35 @@ def _of_frame(frame: Frame, steps: list[npt.NDArray[Any]]) -> _DenoisedFrame:
         level_of(frame.plan.noise, frame.levels.all, result, frame.missing) if has_pixels else 0.0,
         _rms(residual, frame.missing) if has_pixels else 0.0,
     )
+
+
+def summary_of(frame: Frame, result: npt.NDArray[Any], noise_given: bool) -> Denoised:
+    """The details of a denoised frame that has valid pixels, without any images."""
+    plan, empty = frame.plan, np.empty(0, np.float32)
+    level = level_of(plan.noise, frame.levels.all, result, frame.missing)
+    removed = _rms(_residual(frame, result), frame.missing)
+    unchanged = _why_unchanged(frame, level, removed)
+    return Denoised(
+        empty, empty, empty, plan.noise, noise_given, plan.recipe, level, removed, unchanged
+    )
+
+
+def _why_unchanged(frame: Frame, level: float, removed: float) -> str:
+    plan = frame.plan
+    share = removed / plan.tuning.strength
+    return why_unchanged(level, share, frame.pixels.dtype, visible=bool(plan.planes))
+
+
+def _residual(frame: Frame, result: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """What was removed; 0 at missing pixels."""
+    valid = True if frame.missing is None else ~frame.missing
+    residual = np.zeros_like(result)
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.subtract(
+            frame.pixels, result, out=residual, where=valid, dtype=np.float64, casting="unsafe"
+        )
+    largest = np.finfo(residual.dtype).max
+    return np.clip(residual, -largest, largest, out=residual)
 
 
 def level_of(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from ..algorithm.recipes import method_names
+from ..algorithm.recipes import PURPOSES, method_names
 from ..algorithm.tuning import Tuning
 from ..api.arguments import checked_workers
 from ..api.denoising import denoise as denoise_image
@@ -48,19 +48,11 @@ from .printing import report_error, report_note
 
 _FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError)  # reported in one sentence
 _ROWS = 512  # read at a time to compute the range of an image
-_PURPOSES = {
-    "fast": "previews, or thousands of images",
-    "standard": "the best choice for most images",
-    "best": "the highest quality, if time does not matter",
-    "nl-ridge": "NL-Ridge as published",
-    "nl-bayes": "NL-Bayes, in the same framework",
-    "bm3d": "BM3D, in the same framework",
-}
 
 
 def run(options: Namespace) -> int:
     """Run the command named in the options; returns its exit code."""
-    commands = {f.__name__: f for f in (denoise, noise, compare, methods, demo)}
+    commands = {f.__name__: f for f in (denoise, noise, compare, methods, demo, studio)}
     with _announce_compilation(getattr(options, "quiet", False)):
         return commands[options.command](options)
 
@@ -346,7 +338,7 @@ def methods(options: Namespace) -> int:
             start = time.perf_counter()
             denoise_image(noisy, 25.0, method=name, data_range=255)
             best = min(best, time.perf_counter() - start)
-        print(f"{name:10s} {noisy.size / best / 1e6:12.2f}  {_PURPOSES[name]}", flush=True)
+        print(f"{name:10s} {noisy.size / best / 1e6:12.2f}  {PURPOSES[name]}", flush=True)
     print("measured just now on a gray image of 256 x 256 pixels, sigma 25 of 255, all cores")
     return 0
 
@@ -356,6 +348,14 @@ def demo(options: Namespace) -> int:
     from .demo import demonstrate
 
     print(demonstrate(options.image, options.sigma, options.method, options.output))
+    return 0
+
+
+def studio(options: Namespace) -> int:
+    """Show the studio in a browser until Ctrl-C."""
+    from ..studio.server import serve
+
+    serve(options.path, options.port, options.address, not options.no_browser)
     return 0
 
 

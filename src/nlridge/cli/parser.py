@@ -28,6 +28,7 @@ _EXAMPLES = """examples:
   nlridge denoise clip.mp4                  write clip_denoised.mp4
   nlridge noise *.tif
   nlridge compare photo.jpg photo_denoised.jpg
+  nlridge studio photo.jpg                  see it in the browser
 
 'nlridge COMMAND --help' describes the options of a command.
 """
@@ -68,6 +69,7 @@ def build_parser() -> "_Parser":
     _add_compare(commands)
     _add(commands, "methods", "list the methods, and measure their speed on this machine")
     _add_demo(commands)
+    _add_studio(commands)
     completion = _add(commands, "completion", "print a script for tab completion in a shell")
     completion.add_argument(
         "shell", choices=("bash", "zsh", "tcsh"), help="shell that will run the script"
@@ -167,6 +169,8 @@ class _Version(argparse.Action):
             "imagecodecs",
             "astropy",
             "av",
+            "starlette",
+            "uvicorn",
         ):
             try:
                 print(f"{name} {metadata.version(name)}")
@@ -328,6 +332,25 @@ def _add_demo(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "--output",
         metavar="FILE",
         help="new file for the side-by-side image (default: demo.png, which is replaced if it exists)",
+    )
+
+
+def _add_studio(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    parser = _add(commands, "studio", "denoise images by eye, on a page in the browser")
+    parser.add_argument("path", nargs="?", metavar="FILE|FOLDER", help="what to begin with")
+    parser.add_argument(
+        "--port", type=int, metavar="N", help="port of the page (default: any that is free)"
+    )
+    parser.add_argument(
+        "--no-browser",
+        action="store_true",
+        help="print the address of the page, and do not open it",
+    )
+    parser.add_argument(
+        "--address",
+        metavar="A",
+        help="IP address to listen on, for other computers of the network (default: 127.0.0.1, this "
+        "computer alone)",
     )
 
 
