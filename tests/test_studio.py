@@ -545,6 +545,57 @@ def test_a_file_named_on_the_command_line_is_opened(tmp_path):
         assert (tmp_path / "a_denoised.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
+def test_the_gain_follows(page):
+    image = page.open("a.png", png(200, 200))
+    page.see(image)
+    page.finished(image)
+    until(lambda: page.state(image)["finished"]["gain"])
+    gain = page.state(image)["finished"]["gain"]
+    pixels = picture(200, 200).astype(np.uint8)
+    quality = nlridge.estimate_quality(pixels)
+    assert gain.startswith(f"{quality.gain:+.1f} ±")
+
+
+def test_frames_of_a_video_are_shown_alone_until_it_is_saved(page, tmp_path):
+    pytest.importorskip("av", reason="PyAV is not installed")
+    from test_video_files import make_clip
+
+    from nlridge.files.video import open_clip
+    from nlridge.files.video.pixels import as_shown
+
+    make_clip(tmp_path / "clip.mkv", codec="ffv1", size=(64, 48))
+    image = page.open("clip.mkv", (tmp_path / "clip.mkv").read_bytes())
+    assert (image["width"], image["height"], image["together"]) == (64, 48, "time")
+    assert len(image["frames"]) == 8
+    page.set(image, method="fast", noise={"level": 20})
+    with open_clip(tmp_path / "clip.mkv") as clip:
+        frames = [as_shown(frame) for frame in clip.frames()]
+    for number in (5, 0, 7):
+        page.see(image, frame=number)
+        query = f"?frame={number}"
+        np.testing.assert_array_equal(page.tile(image, "before", query=query)[1], frames[number])
+        until(lambda: page.tile(image, revision=2, query=query)[0] == 200)  # noqa: B023
+        _, tile, headers = page.tile(image, revision=2, query=query)
+        assert headers["x-state"] == "fast"
+        assert 1 < np.std(tile.astype(float) - frames[number]) < 60
+    commands = page.get(f"/api/images/{image['id']}/commands")[1]
+    assert commands["shell"] == "nlridge denoise --sigma 20 --method fast clip.mkv"
+    status, saved, headers = page.save(image)
+    assert status == 200
+    assert headers["content-disposition"] == 'attachment; filename="clip_denoised.mkv"'
+    (tmp_path / "own.mkv").write_bytes(saved)
+    words = [*commands["shell"].split()[1:-1], str(tmp_path / "clip.mkv"), "--quiet"]
+    assert main(words) == 0
+    decoded = []
+    for name in ("own.mkv", "clip_denoised.mkv"):
+        with open_clip(tmp_path / name) as clip:
+            decoded.append([as_shown(frame) for frame in clip.frames()])
+    np.testing.assert_array_equal(*decoded)
+    _, tile, headers = page.tile(image, revision=2, query="?frame=7")
+    assert headers["x-state"] == "exact"
+    np.testing.assert_array_equal(tile, decoded[0][7])
+
+
 # Attempts to break it: who may talk to it.
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from .. import __version__
 from ..api.details import Denoised, noise_in_words, removed_in_words
-from ..api.quality import Quality, quality_of
+from ..api.quality import gain_in_words, quality_of
 from ..display import (
     NOTHING_REMOVED,
     black_and_white,
@@ -99,7 +99,7 @@ def entry(
             strength=options.strength,
             workers=options.workers,
         )
-        gain = _gain(quality)
+        gain = gain_in_words(quality)
     chosen = _spread(len(frames), MOST if is_clip else _FRAMES)
     channels = _channels(result.before)
     in_colour = channels[0][0] is None and "C" in layer.axes
@@ -297,13 +297,6 @@ def _fact(key: str, value: str) -> str:
 
 def _noise_of(frame: Denoised | None) -> str:
     return "no valid pixels" if frame is None else str(frame.noise)
-
-
-def _gain(quality: Quality) -> str:
-    if quality.doubt:
-        return f"{'unknown' if quality.denoised.residual.any() else 'none'}: {quality.doubt}"
-    condition = "" if quality.denoised.noise_given else ", if the noise estimate is right"
-    return f"{quality.gain:+.1f} ± {quality.standard_error:.1f} dB{condition}"
 
 
 def _spread(number: int, most: int) -> list[int]:

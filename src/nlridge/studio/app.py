@@ -111,7 +111,8 @@ class Studio:
             raise
         finally:
             self.uploads -= 1
-        path.unlink(missing_ok=True)  # all of it is in memory
+        if not image.clip:
+            path.unlink(missing_ok=True)  # all of it has been read
         return self._added(image)
 
     def begin_with(self, path: Path) -> None:
@@ -148,7 +149,7 @@ class Studio:
         settings = checked_settings(mapping("settings", message.get("settings", {})), width, height)
         if isinstance(settings.noise, tuple) and image is None:
             raise ValueError("image is missing; expected the one that the rectangle belongs to")
-        planes = image.planes(0) if image else np.empty((1, 1, 1))
+        planes = image.measurable(0) if image else np.empty((1, 1, 1))
         choice = image.choice(settings) if image else settings.noise
         folder.run(arguments_of(planes, settings, choice))
         self.worker.changed()

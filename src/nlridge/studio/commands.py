@@ -31,7 +31,7 @@ def commands_for(image: Opened) -> dict[str, str]:
     """
     settings = image.wanted.settings
     path = image.path if image.beside else Path(image.path.name)
-    arguments = arguments_of(image.planes(0), settings, image.choice(settings))
+    arguments = arguments_of(image.measurable(0), settings, image.choice(settings))
     tile = {"tile": _TILE} if image.is_large and _suffix(path) in (".tif", ".npy") else {}
     return {
         "shell": command_for(path, None, arguments | tile),

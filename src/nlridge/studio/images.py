@@ -17,8 +17,10 @@ import numpy.typing as npt
 from ..display import black_and_white
 from ..files import Layer, Picture, format_of, read
 from ..files.orientation import turned
+from ..files.video import is_video_name
 from ..jobs.batch import known_suffixes, sequence_of
 from ..jobs.words import printable
+from .clips import ClipFrames, FewFrames
 from .limits import Limits
 from .messages import Rectangle, Settings, View
 from .parts import Choice, Measured
@@ -101,6 +103,8 @@ class Opened:
     """The latest result of a reduced copy."""
     floats: tuple[Any, Pixels] | None = None
     """The latest result that is not rounded, with what it depends on."""
+    exported: tuple[tuple[Any, ...], Path] | None = None
+    """The video that was written last, with what it depends on."""
     finished: dict[int, dict[str, Any]] = field(default_factory=dict)
     """What was said about revisions that are done."""
     overviews: dict[int, Pixels] = field(default_factory=dict)
@@ -109,7 +113,10 @@ class Opened:
     def __post_init__(self) -> None:
         self.layer: Layer = self.picture.layers[0]
         self.indices = list(self.layer.frames())
-        self.axis, self.together = sequence_of(self.layer, "auto")
+        pixels: Any = self.layer.pixels
+        self.clip: ClipFrames | None = pixels if isinstance(pixels, ClipFrames) else None
+        """The frames, if this is a video."""
+        self.axis, self.together = ("T", "time") if self.clip else sequence_of(self.layer, "auto")
         self.size = _height_and_width(self.layer)
         """The height and width as stored."""
         self.low, self.high = black_and_white(self.layer.pixels.dtype, [self._sample()])
@@ -129,9 +136,11 @@ class Opened:
     @property
     def nbytes(self) -> int:
         """Bytes of memory, apart from what is on the disk."""
-        shares = [(layer.pixels, 1.0) for layer in self.picture.layers]
-        shares += [(result.pixels, result.done.mean()) for result in list(self.results.values())]
-        in_memory = [pair for pair in shares if not isinstance(pair[0], np.memmap)]
+        held = [(layer.pixels, 1.0) for layer in self.picture.layers]
+        for result in list(self.results.values()):
+            is_array = isinstance(result.pixels, np.ndarray)
+            held.append((result.pixels, result.done.mean() if is_array else 1.0))
+        in_memory = [pair for pair in held if not isinstance(pair[0], np.memmap)]
         return round(sum(pixels.nbytes * share for pixels, share in in_memory))
 
     def planes(self, frame: int, pixels: Pixels | None = None) -> Pixels:
@@ -139,6 +148,10 @@ class Opened:
         image: Pixels = (self.layer.pixels if pixels is None else pixels)[self.indices[frame]]
         axis = self.layer.channel_axis
         return image[None] if axis is None else np.moveaxis(image, axis, 0)
+
+    def measurable(self, frame: int) -> Pixels:
+        """Return the planes of a frame that its noise is measured in: all of them, or the luma of a video."""
+        return self.clip.luma(frame) if self.clip else self.planes(frame)
 
     def shown(self, planes: Pixels) -> Pixels:
         """Return a view of planes, upright."""
@@ -173,9 +186,19 @@ class Opened:
         noise = settings.noise
         return self.stored(noise) if isinstance(noise, tuple) else noise
 
-    def new_pixels(self) -> Pixels:
+    def new_result(self) -> Result:
+        """Return a result without any pixels."""
+        pixels = self._new_pixels()
+        result = Result(pixels, len(self.indices), *self.size)
+        if isinstance(pixels, FewFrames):
+            pixels.forget = lambda frame: result.done[frame].fill(False)
+        return result
+
+    def _new_pixels(self) -> Any:
         """Return memory for a result, or a file if it is large. Parts that are never written to cost nothing."""
         shape, dtype = self.layer.pixels.shape, self.layer.pixels.dtype
+        if self.clip:
+            return FewFrames(shape)
         if not isinstance(self.layer.pixels, np.memmap):
             return np.empty(shape, dtype)
         return np.memmap(self.folder / token_urlsafe(9), dtype, "w+", shape=shape)
@@ -226,7 +249,9 @@ class Opened:
             "together": self.together,
             "low": self.low,
             "high": self.high,
-            "file_type": format_of(self.path.suffix).NAME,
+            "file_type": self.path.suffix[1:].upper()
+            if self.clip
+            else format_of(self.path.suffix).NAME,
             "can_save_beside": self.beside,
             "notes": [
                 *self.picture.notes,
@@ -273,6 +298,8 @@ class Gallery:
     def remove(self, image: Opened) -> None:
         with self._lock:
             self._images.pop(image.id, None)
+        if image.clip:
+            image.clip.close()
         shutil.rmtree(image.folder, ignore_errors=True)
 
     def by_use(self) -> list[Opened]:
@@ -324,6 +351,11 @@ def result_key(settings: Settings, method: str, rough: bool = False) -> tuple[An
 def opened(path: Path, name: str, folder: Path, limits: Limits, beside: bool = False) -> Opened:
     """Read a file; pixels of a large image are kept in the folder, rather than in memory."""
     folder.mkdir(exist_ok=True)
+    if is_video_name(path):
+        frames: Any = ClipFrames(path)
+        return Opened(
+            printable(name), Picture("video", [Layer(frames, "TYXC")]), path, folder, beside
+        )
     with reading:
         picture = read(path)
     sizes = [math.prod(_height_and_width(layer)) for layer in picture.layers]

@@ -1,9 +1,10 @@
 """Saving results: the same files as the command line writes."""
 
+import shutil
 from pathlib import Path
 
 from ..files import Picture, write
-from ..files.atomic import expect_new
+from ..files.atomic import expect_new, replacing
 from ..jobs.batch import Source, clean_picture, targets
 from .images import Opened, reading, result_key
 from .messages import Settings
@@ -25,6 +26,10 @@ def saved(image: Opened, settings: Settings, target: Path, overwrite: bool = Fal
     """Write the complete result of an image; returns notes on what could not be preserved."""
     expect_new("output", target, overwrite=overwrite)
     target.parent.mkdir(parents=True, exist_ok=True)
+    if image.clip and image.exported:
+        with replacing(target) as partial:
+            shutil.copyfile(image.exported[1], partial)
+        return []
     after = _after(image, settings)
     with reading:
         return [*after.notes, *write(target, after)]

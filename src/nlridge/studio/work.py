@@ -9,14 +9,17 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..api.details import removed_in_words, summary_of
-from ..jobs.batch import clean_picture
+from ..api.quality import gain_in_words, quality_of
+from ..jobs.batch import clean_picture, with_exact_floats
+from ..jobs.clips import clean_clip
 from ..kernels.compile import announcing
+from .clips import ClipFrames
 from .errors import Cancelled, in_one_sentence
 from .events import Events
 from .images import Gallery, Opened, Preview, Wanted, methods_of, result_key
@@ -29,13 +32,16 @@ from .parts import (
     denoised_on_disk,
     glance,
     measure,
+    noise_arguments,
     planned,
 )
 from .results import SIDE, Result, snapped
+from .saving import target_of
 from .tiles import reduced_part
 
 _EVERY = 0.1  # seconds between reports of progress
 _SMALL = 2**19  # pixels of a frame whose noise is measured at once
+_GAIN = 3 * 2**22  # numbers in the largest image whose gain is estimated, which takes another run
 _AT_ONCE = 2**21  # pixels that are denoised for a view; larger views are denoised reduced
 
 
@@ -59,7 +65,7 @@ class Task:
 
 URGENT = ("glance", "preview", "quick", "visible")
 """Stages of work on what is visible."""
-STAGES = (*URGENT, "noise", "whole", "together", "finish")
+STAGES = (*URGENT, "noise", "whole", "together", "export", "finish", "gain")
 
 
 class Worker:
@@ -155,7 +161,7 @@ class Worker:
 
     def _noise(self, task: Task) -> None:
         image, settings = task.image, task.wanted.settings
-        planes = image.planes(task.frame)
+        planes = image.measurable(task.frame)
         measured = measure(planes, image.choice(settings), sampled=image.is_large)
         image.measured[task.frame, settings.noise] = measured
         self.events.publish(
@@ -164,7 +170,7 @@ class Worker:
 
     def _glance(self, task: Task) -> None:
         image, settings = task.image, task.wanted.settings
-        measured = glance(image.planes(task.frame), image.choice(settings))
+        measured = glance(image.measurable(task.frame), image.choice(settings))
         image.glances[task.frame, 0, settings.noise] = measured
         self.events.publish(
             type="noise", image=image.id, frame=task.frame, noise=measured.described()
@@ -194,12 +200,20 @@ class Worker:
     def _quick(self, task: Task) -> None:
         """Denoise what is visible, for a first impression: quickly, or without the frames around it."""
         image, settings = task.image, task.wanted.settings
+        result = result_of(image, task.wanted, task.method, rough=True)
+        if image.clip:
+            noise = noise_arguments(image.measurable(task.frame), image.choice(settings))
+            progress = self._progress(task)
+            shown = image.clip.denoised(task.frame, settings, noise, task.method, progress)
+            self._put(task, result, np.moveaxis(shown, -1, 0))
+            self._say_tiles(task, task.rectangle, "fast")
+            return
         planes = image.planes(task.frame)
         measured = known_of(image, task.frame, settings.noise)
         assert measured is not None
         frame = planned(planes, measured, settings, task.method)
         pixels = denoised(frame, self._progress(task), task.rectangle)
-        self._put(task, result_of(image, task.wanted, task.method, rough=True), pixels)
+        self._put(task, result, pixels)
         self._say_tiles(task, image.seen(task.rectangle), "fast")
 
     def _visible(self, task: Task) -> None:
@@ -216,7 +230,8 @@ class Worker:
             pixels = denoised_on_disk(planes, frame, settings, task.method, image.folder, progress)
         else:
             pixels = denoised(frame, progress)
-            image.floats = ((task.frame, result_key(settings, task.method)), pixels)
+            if pixels.size <= _GAIN:
+                image.floats = ((task.frame, result_key(settings, task.method)), pixels)
         self._check(task)
         self._put(task, result, pixels)
         self._say_tiles(task, image.seen(task.rectangle), "exact")
@@ -241,6 +256,31 @@ class Worker:
         for frame in range(len(image.indices)):
             self._say_tiles(task, image.seen(whole_of(image)), "exact", frame)
 
+    def _export(self, task: Task) -> None:
+        """Denoise a whole video into a file."""
+        image, settings = task.image, task.wanted.settings
+        progress = self._progress(task)
+        target = image.folder / "denoised" / target_of(image.path).name
+        given = arguments_of(image.measurable(0), settings, image.choice(settings))
+        made = clean_clip(
+            image.path,
+            target,
+            overwrite=True,
+            frames="auto",
+            codec=None,
+            quality=None,
+            progress=lambda share, speed: progress(round(1000 * share), 1000),
+            **{"sigma": None, "noise": None, **given},
+        )
+        key = result_key(settings, task.method)
+        image.exported = (key, target)
+        frames: Any = ClipFrames(target)
+        image.results[key] = Result(frames, len(image.indices), *image.size)
+        image.results[key].done[:] = True
+        for frame in range(len(image.indices)):
+            self._say_tiles(task, whole_of(image), "exact", frame)
+        self._say_finished(image, task.wanted, f"{made.removed:.3g} (rms)")
+
     def _finish(self, task: Task) -> None:
         """Say what was removed."""
         image, wanted = task.image, task.wanted
@@ -253,11 +293,33 @@ class Worker:
         frame = planned(planes, image.measured[task.frame, settings.noise], settings, "fast")
         floats = after if after.dtype.kind == "f" else after.astype(np.float32)
         given = image.measured[task.frame, settings.noise].given
-        said = {
-            "removed": removed_in_words(summary_of(frame, floats, given), str),
-            "gain": None,
-            "seconds": round(time.monotonic() - wanted.since, 3),
-        }
+        self._say_finished(image, wanted, removed_in_words(summary_of(frame, floats, given), str))
+
+    def _gain(self, task: Task) -> None:
+        """Estimate how much better the result is."""
+        image, settings = task.image, task.wanted.settings
+        said = image.finished[task.wanted.revision]
+        said["gain"] = ""  # once is enough
+        assert image.floats is not None
+        planes, floats = with_exact_floats(image.planes(task.frame)), image.floats[1]
+        measured = image.measured[task.frame, settings.noise]
+        frame = planned(planes, measured, settings, task.method)
+        details = replace(
+            summary_of(frame, floats, measured.given), image=floats, residual=planes - floats
+        )
+        quality = quality_of(
+            planes,
+            details,
+            channel_axis=0,
+            strength=settings.strength,
+            progress=self._progress(task),
+        )
+        said["gain"] = gain_in_words(quality)
+        self._say("gain", image, task.wanted.revision, gain=said["gain"])
+
+    def _say_finished(self, image: Opened, wanted: Wanted, removed: str) -> None:
+        seconds = round(time.monotonic() - wanted.since, 3)
+        said: dict[str, Any] = {"removed": removed, "gain": None, "seconds": seconds}
         image.finished[wanted.revision] = said
         self._say("done", image, wanted.revision, **said)
 
@@ -341,6 +403,10 @@ def tasks(image: Opened, limits: Limits) -> Iterator[Task]:
             part = _missing(image, result_of(image, wanted, name), view)
             if part:
                 yield Task("visible", image, wanted, frame, name, part)
+    if image.clip:
+        if wanted.saving and wanted.revision not in image.finished:
+            yield Task("export", image, wanted, frame, settings.method)
+        return
     if (view or wanted.saving) and not chosen.is_complete:
         if image.together:
             yield Task("together", image, wanted, frame, settings.method)
@@ -356,6 +422,10 @@ def tasks(image: Opened, limits: Limits) -> Iterator[Task]:
             yield Task("whole", image, wanted, frame, name, whole)
     if chosen.is_complete and wanted.revision not in image.finished:
         yield Task("finish", image, wanted, frame)
+    said = image.finished.get(wanted.revision)
+    key = (frame, result_key(settings, settings.method))
+    if said and said["gain"] is None and image.floats and image.floats[0] == key:
+        yield Task("gain", image, wanted, frame, settings.method)
 
 
 def _missing(image: Opened, result: Result, view: View) -> Rectangle | None:
@@ -376,10 +446,11 @@ def _first_impression(image: Opened, wanted: Wanted) -> Iterator[Task]:
         if math.prod(image.size) > _SMALL:
             yield Task("glance", image, wanted, frame)
         return
-    exact_soon = settings.method == "fast" and (frame, settings.noise) in image.measured
+    is_measured = (frame, settings.noise) in image.measured
+    exact_soon = settings.method == "fast" and is_measured and not image.together
     if exact_soon or result_of(image, wanted, settings.method).covers(frame, part):
         return
-    names = ["fast", settings.method] if image.together else ["fast"]
+    names = list(dict.fromkeys(("fast", settings.method) if image.together else ("fast",)))
     cells = snapped(part, image.size)
     if cells[2] * cells[3] > _AT_ONCE and view.level:
         if (frame, 0, settings.noise) not in image.glances:
@@ -409,8 +480,7 @@ def result_of(image: Opened, wanted: Wanted, method: str, rough: bool = False) -
     key = result_key(wanted.settings, method, rough)
     result = image.results.get(key)
     if result is None:
-        result = Result(image.new_pixels(), len(image.indices), *image.size)
-        image.results[key] = result
+        result = image.results[key] = image.new_result()
     return result
 
 
