@@ -21,7 +21,7 @@ from ..api.arguments import checked_workers
 from ..api.denoising import denoise as denoise_image
 from ..api.details import Denoised, in_words
 from ..checks import checked_positive
-from ..files import Picture, read
+from ..files import Picture, broken_plugins, read
 from ..files.atomic import expect_new
 from ..files.orientation import upright
 from ..files.video import is_video_name
@@ -61,6 +61,9 @@ _PURPOSES = {
 def run(options: Namespace) -> int:
     """Run the command named in the options; returns its exit code."""
     commands = {f.__name__: f for f in (denoise, noise, compare, methods, demo)}
+    if not (getattr(options, "quiet", False) or options.command == "methods"):
+        for sentence in broken_plugins():
+            report_note(sentence)
     with _announce_compilation(getattr(options, "quiet", False)):
         return commands[options.command](options)
 
@@ -138,7 +141,7 @@ def _clean(
         "workers": options.workers,
     }
     if not is_video_name(source):
-        return clean_file(source, target, axes=axes, **common)
+        return clean_file(source, target, axes=axes, dataset=options.dataset, **common)
     result = clean_clip(source, target, codec=options.codec, quality=options.quality, **common)
     result.notes.extend(notes_on_axes(axes, [""]))
     return result
@@ -150,7 +153,7 @@ def _denoise_tiled(options: Namespace) -> int:
         raise ValueError(
             f"input has {len(options.input)} names; expected one for processing in tiles"
         )
-    for name in ("report", "format", "codec", "quality"):
+    for name in ("report", "format", "codec", "quality", "dataset"):
         if getattr(options, name) is not None:
             raise ValueError(
                 f"{name} is {getattr(options, name)}; expected no {name} for processing in tiles"
@@ -259,7 +262,7 @@ def noise(options: Namespace) -> int:
     failed = False
     for source in sources(options.input, options.recursive):
         try:
-            models, notes = _noise_in(source.path, axes, options.kind)
+            models, notes = _noise_in(source.path, axes, options.dataset, options.kind)
             for note in notes:
                 report_note(f"{source.path}: {note}")
             for model, frame, frames in models:
@@ -281,7 +284,7 @@ def noise(options: Namespace) -> int:
 
 
 def _noise_in(
-    path: Path, axes: str | None, kind: str
+    path: Path, axes: str | None, dataset: str | None, kind: str
 ) -> tuple[Iterable[tuple[Noise, int, int]], list[str]]:
     """Return the noise in a file (see `noise_in`), and notes."""
     if is_video_name(path):
@@ -289,7 +292,7 @@ def _noise_in(
     if is_zarr_name(path):
         model, frame, frames, notes = noise_in_sample(path, axes, kind)
         return [(model, frame, frames)], notes
-    picture = read(path, axes)
+    picture = read(path, axes, dataset)
     return noise_in(picture, kind), notes_on_axes(axes, (layer.axes for layer in picture.layers))
 
 
@@ -305,7 +308,7 @@ def compare(options: Namespace) -> int:
                 planes.append(DiskPlanes(name, axes))
                 notes = planes[-1].notes
             else:
-                picture = read(name, axes)
+                picture = read(name, axes, options.dataset)
                 planes.append(_planes(upright(picture)))
                 notes = notes_on_axes(axes, (layer.axes for layer in picture.layers))
         except (ValueError, OSError) as error:

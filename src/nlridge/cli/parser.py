@@ -166,6 +166,14 @@ class _Version(argparse.Action):
             "tifffile",
             "imagecodecs",
             "astropy",
+            "mrcfile",
+            "nibabel",
+            "pydicom",
+            "h5py",
+            "czifile",
+            "nd2",
+            "liffile",
+            "bioio",
             "av",
         ):
             try:
@@ -354,13 +362,18 @@ def _add_axes(parser: "argparse._ActionsContainer") -> None:
         "--channel-axis",
         type=int,
         metavar="AXIS",
-        help="axis of the channels in a file that does not name its axes (NPY, FITS)",
+        help="axis of the channels in a file that does not name its axes (NPY, FITS, HDF5)",
     )
     parser.add_argument(
         "--stack-axis",
         type=int,
         metavar="AXIS",
         help="axis of the images in a stack that does not name its axes",
+    )
+    parser.add_argument(
+        "--dataset",
+        metavar="PATH",
+        help="path of the array inside an HDF5 file, such as /entry/data (default: the only image in it)",
     )
 
 

@@ -16,7 +16,16 @@ import numpy.typing as npt
 from ..api.conversion import to_dtype
 from ..api.details import Denoised, denoise_with_details
 from ..api.estimating import estimate_noise
-from ..files import Layer, Picture, format_of, read, suffixes, write
+from ..files import (
+    Layer,
+    Picture,
+    format_of,
+    output_suffix,
+    read,
+    suffix_of,
+    suffixes,
+    write,
+)
 from ..files.atomic import expect_new
 from ..files.video import SUFFIXES as VIDEO_SUFFIXES
 from ..files.video import is_video_name
@@ -27,7 +36,7 @@ MARK = "_denoised"
 INSTEAD_OF_EXISTING = ", --overwrite or --skip-existing"
 """What to suggest if an output exists; see `expect_new`."""
 _SAMPLE = 2**20  # pixels that are compared to choose between time and depth
-_SYNONYMS = {".jpeg": ".jpg", ".tiff": ".tif", ".fit": ".fits", ".fts": ".fits"}
+_SYNONYMS = {".jpeg": ".jpg", ".tiff": ".tif", ".ome.tiff": ".tif", ".ome.tif": ".tif", ".fit": ".fits", ".fts": ".fits"}  # fmt: skip
 _UNSUPPORTED = (".gif", ".heic", ".avif", ".jp2", ".jxl", ".exr", ".hdr", ".dng", ".raw", ".psd", ".pdf")  # fmt: skip
 
 
@@ -81,7 +90,7 @@ def sources(inputs: Sequence[str], recursive: bool, output: str | None = None) -
         in_place = output_path is not None and output_path == folder.resolve()
         for file in sorted(folder.rglob("*") if recursive else folder.glob("*")):
             hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-            is_known = file.suffix.lower() in known_suffixes() and file.is_file()
+            is_known = suffix_of(file) in known_suffixes() and file.is_file()
             if is_known and not hidden and (in_place or not is_result(file)):
                 found.setdefault(file, Source(file, folder))
 
@@ -162,8 +171,8 @@ def targets(given: Sequence[Source], output: str | None, format: str | None) -> 
         )
     if output is not None and len(given) == 1 and given[0].folder is None:
         path = Path(output)
-        if path.suffix.lower() in known_suffixes() and not path.is_dir():
-            if suffix and _SYNONYMS.get(path.suffix.lower(), path.suffix.lower()) != suffix:
+        if suffix_of(path) in known_suffixes() and not path.is_dir():
+            if suffix and _usual(suffix_of(path)) != _usual(suffix):
                 raise ValueError(
                     f"output is {output} and format is {format}; expected them to agree"
                 )
@@ -171,7 +180,7 @@ def targets(given: Sequence[Source], output: str | None, format: str | None) -> 
             return [path]
     if (
         output is not None
-        and Path(output).suffix.lower() in known_suffixes()
+        and suffix_of(Path(output)) in known_suffixes()
         and not Path(output).is_dir()
     ):
         raise ValueError(f"output is {output}; expected a folder for {len(given)} inputs")
@@ -180,9 +189,10 @@ def targets(given: Sequence[Source], output: str | None, format: str | None) -> 
     outputs = []
     for source in given:
         stem, ending = _stem(source.path)
-        name = stem + (suffix or ending)
+        ending = suffix or output_suffix(ending)
+        name = stem + ending
         if output is None:
-            outputs.append(source.path.with_name(f"{stem}{MARK}{suffix or ending}"))
+            outputs.append(source.path.with_name(f"{stem}{MARK}{ending}"))
         elif source.folder is None:
             outputs.append(Path(output) / name)
         else:
@@ -214,10 +224,13 @@ def _expect_folder(path: Path) -> None:
 
 def _stem(path: Path) -> tuple[str, str]:
     """Split a name into its stem and its suffix, which may be double, as in .ome.tif."""
-    for double in (".ome.tif", ".ome.tiff"):
-        if path.name.lower().endswith(double):
-            return path.name[: -len(double)], path.name[-len(double) :]
-    return path.stem, path.suffix
+    length = len(suffix_of(path))
+    return path.name[: len(path.name) - length], path.name[len(path.name) - length :]
+
+
+def _usual(suffix: str) -> str:
+    """Return the usual suffix of the format that a suffix stands for."""
+    return _SYNONYMS.get(suffix, suffix)
 
 
 def axes_of(channel_axis: int | None, stack_axis: int | None) -> str | None:
@@ -260,12 +273,13 @@ def clean_file(
     axes: str | None,
     frames: str,
     progress: Callable[[float], None],
+    dataset: str | None = None,
     **options: Any,
 ) -> DenoisedFile:
     """Read, denoise and write a file; `progress` is called with the fraction that is done."""
     expect_new("output", target, overwrite=overwrite, alternatives=INSTEAD_OF_EXISTING)
     start = time.perf_counter()
-    before = read(source, axes)
+    before = read(source, axes, dataset)
     with recorded_warnings() as warnings:
         after, details = clean_picture(before, progress, frames, **options)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -307,8 +321,8 @@ def clean_picture(
         arguments: dict[str, Any] = {"channel_axis": layer.axis_of("C", together), **options}
         if together:
             arguments[f"{kind}_axis"] = layer.axis_of(together, together)
-        if kind == "depth" and layer.spacing is not None:
-            arguments["spacing"] = layer.spacing
+        if kind == "depth" and layer.voxel is not None:
+            arguments["spacing"] = layer.voxel
         details = denoise_with_details(
             with_exact_floats(pixels), progress=sequence_progress, **arguments
         )

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 # What the command line calls the arguments of Python. The output has a name without --output as well.
 _OPTIONS = {
     **{name: f"--{name.replace('_', '-')}" for name in (
-        "channel_axis", "codec", "format", "frames", "kind", "method", "noise", "peak", "quality", "report",
+        "channel_axis", "codec", "dataset", "format", "frames", "kind", "method", "noise", "peak", "quality", "report",
         "sigma", "stack_axis", "strength", "tile", "workers",
     )},
     "client": "--scheduler",
