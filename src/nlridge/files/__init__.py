@@ -113,6 +113,10 @@ def _name(module: ModuleType) -> str:
     return module.__name__.rpartition(".")[2]
 
 
+def _package(module: ModuleType) -> str:
+    return module.__name__.partition(".")[0]
+
+
 def suffixes() -> tuple[str, ...]:
     """Return the suffixes of all supported formats."""
     return tuple(_formats())
@@ -163,7 +167,7 @@ def read(path: Path, axes: str | None = None, dataset: str | None = None) -> Pic
     several = getattr(module, "DATASETS", False)
     if dataset is not None and not several:
         raise ValueError(f"dataset is {dataset}; expected none for {module.NAME} files")
-    with convert_errors("the file is damaged", module.__name__):
+    with convert_errors("the file is damaged", _package(module)):
         picture: Picture = module.read(path, axes, *((dataset,) if several else ()))
     if not picture.layers:
         raise ValueError("it holds no image; expected at least one")
@@ -190,7 +194,7 @@ def write(path: Path, picture: Picture) -> list[str]:
         if picture.profile and "profile" not in module.KEEPS:
             notes.append(f"{module.NAME} files cannot store the colour profile")
     with (
-        convert_errors("the file could not be written", module.__name__),
+        convert_errors("the file could not be written", _package(module)),
         replacing(path) as partial,
     ):
         module.write(partial, picture, path)

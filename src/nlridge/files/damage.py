@@ -55,7 +55,15 @@ def _is_raised_in(package: str, error: Exception) -> bool:
 
 def one_line(error: Exception) -> str:
     """Return the message of a library in one line, unless it only reveals a bug in the library."""
-    bugs = TypeError, AttributeError, LookupError, ArithmeticError, AssertionError, struct.error
+    bugs = (
+        TypeError,
+        AttributeError,
+        LookupError,
+        ArithmeticError,
+        AssertionError,
+        NameError,
+        struct.error,
+    )
     message = " ".join(str(error).split())
     if isinstance(error, bugs) or not message:
         return f"its metadata are inconsistent ({type(error).__name__})"

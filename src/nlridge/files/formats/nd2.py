@@ -7,7 +7,7 @@ import numpy as np
 
 from ...checks import not_installed
 from ..damage import refuse_too_large
-from ..picture import Layer, Picture, checked_spacing
+from ..picture import Layer, Picture, Pixels, checked_spacing
 
 NAME = "ND2"
 SUFFIXES = (".nd2",)
@@ -31,15 +31,29 @@ def read(path: Path, axes: str | None) -> Picture:
         what = f"{' x '.join(map(str, sizes.values()))} pixels"
         refuse_too_large(what, length, path.stat().st_size)
         pixels = np.asarray(file.asarray())
-        voxel = file.voxel_size()
-        found = (file.metadata.channels if file.metadata else None) or []
-        channels = [item.channel.name or "" for item in found]
+        notes = _notes(pixels, list(sizes))
+        channels, spacing = [], None
+        try:
+            found = (file.metadata.channels if file.metadata else None) or []
+            channels = [item.channel.name or "" for item in found]
+            voxel = file.voxel_size()
+            spacing = checked_spacing(voxel.z if "Z" in sizes else None, voxel.y, voxel.x)
+        except (
+            Exception
+        ):  # the library raises errors of any kind for metadata that it does not know
+            notes.append("the size of pixels and the names of channels could not be read")
     # S are the samples of colours; P (positions) and others are stacks.
     letters = "".join(axis if len(axis) == 1 else axis[0] for axis in sizes)
     if "S" in letters:
         letters = letters.replace("C", "Q").replace("S", "C")
     if len(letters) != pixels.ndim or not set("YX") <= set(letters):
         raise ValueError(f"its axes are {', '.join(sizes)}; expected an image with Y and X")
-    spacing = checked_spacing(voxel.z if "Z" in sizes else None, voxel.y, voxel.x)
     layer = Layer(pixels, letters, spacing, "µm" if spacing else "")
-    return Picture("nd2", [layer], channels=channels if all(channels) else [])
+    return Picture("nd2", [layer], channels=channels if all(channels) else [], notes=notes)
+
+
+def _notes(pixels: Pixels, axes: list[str]) -> list[str]:
+    """Return a note on empty frames: the library returns zeros for frames that are not in the file."""
+    plane = tuple(k for k, axis in enumerate(axes) if axis in "YXCS")
+    empty = np.count_nonzero(~pixels.any(axis=plane))
+    return [f"frames that hold nothing but 0, or are not in the file: {empty}"] if empty else []
