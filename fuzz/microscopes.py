@@ -79,7 +79,7 @@ def lif_bytes(pixels: Pixels, axes: str, *, spacing: Any = (), channels: Any = (
         f'BytesInc="{step * k}" BitInc="0"/>'
         for k, name in zip(
             range(count), itertools.chain(channels, itertools.repeat("")), strict=False
-        )  # fmt: skip
+        )
     )
     xml = (
         '<LMSDataContainerHeader Version="2"><Element Name="Project"><Children><Element Name="Cells"><Data><Image>'
@@ -119,7 +119,7 @@ def nd2_bytes(pixels: Pixels, axes: str, *, spacing: Any = (), channels: Any = (
         }
         for k, name in zip(
             range(count), itertools.chain(channels, map(str, itertools.count())), strict=False
-        )  # fmt: skip
+        )
     }
     metadata = {
         "bCalibrated": True,

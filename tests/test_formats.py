@@ -1,5 +1,6 @@
 """The contract of file formats, which each of them keeps; and what is particular to those of microscopes and scanners."""
 
+import contextlib
 import gzip
 import importlib.metadata
 import os
@@ -14,10 +15,10 @@ import pytest
 import tifffile
 from astropy.io import fits
 from format_contract import CHANNELS, SPACING, Example, checks
+from fuzz.microscopes import czi_bytes, lif_bytes, nd2_bytes
 from PIL import Image
 
 import nlridge.files
-from fuzz.microscopes import czi_bytes, lif_bytes, nd2_bytes
 from nlridge.cli import main
 from nlridge.files import Layer, Picture, broken_plugins, read, suffixes, write
 
@@ -418,3 +419,298 @@ def test_a_rescale_slope_is_mentioned_and_frames_of_several_slopes_are_independe
 def test_an_image_does_not_become_dicom(tmp_path):
     with pytest.raises(ValueError, match="DICOM files need the description of a patient"):
         write(tmp_path / "a.dcm", Picture("", [Layer(noisy(), "YX")]))
+
+
+# HDF5.
+
+
+def test_one_of_several_arrays_of_an_hdf5_file(tmp_path, capsys):
+    pixels = noisy("f4")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["raw/left"], file["raw/right"] = pixels, pixels + 50
+        file.attrs["sample"] = "liver"
+    sentence = "it holds 2 arrays; expected --dataset with one of /raw/left, /raw/right"
+    with pytest.raises(ValueError, match=sentence):
+        read(tmp_path / "a.h5")
+    after = denoised(tmp_path / "a.h5", "--dataset", "/raw/right", "--sigma", "8")
+    with h5py.File(after) as file:
+        np.testing.assert_array_equal(file["raw/left"], pixels)
+        assert 4 < np.std(file["raw/right"][()] - 50 - pixels) < 9
+        assert file.attrs["sample"] == "liver"
+    for name in ("/raw", "/nothing"):
+        words = ["denoise", str(tmp_path / "a.h5"), "--overwrite", "--dataset", name]
+        assert main(words) == 1
+        assert f"--dataset is {name}; expected the path of an array" in capsys.readouterr().err
+    Image.fromarray(noisy("u1")).save(tmp_path / "a.png")
+    assert main(["denoise", str(tmp_path / "a.png"), "--dataset", "x"]) == 1
+    assert "--dataset is x; expected none for PNG files" in capsys.readouterr().err
+
+
+def test_axes_of_hdf5_files(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        array = file.create_dataset("exported_data", data=noisy("u1", (3, 20, 30, 2)))
+        array.attrs["axistags"] = (
+            '{"axes": [{"key": "t"}, {"key": "y"}, {"key": "x"}, {"key": "c"}]}'
+        )
+    assert read(tmp_path / "a.h5").layers[0].axes == "TYXC"
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file["data"] = noisy("u1", (3, 20, 30))
+    with pytest.raises(ValueError, match=r"it has 3 dimensions.*--stack-axis"):
+        read(tmp_path / "b.h5")
+    assert read(tmp_path / "b.h5", "QYX").layers[0].axes == "QYX"
+    write(tmp_path / "c.h5", Picture("", [Layer(noisy("u1", (3, 20, 30)), "ZYX", SPACING, "µm")]))
+    (layer,) = read(tmp_path / "c.h5").layers
+    assert (layer.axes, layer.spacing) == ("ZYX", pytest.approx(SPACING))
+
+
+def test_hdf5_arrays_that_are_elsewhere_or_claim_too_much(tmp_path):
+    np.zeros(4000, np.uint8).tofile(tmp_path / "secret.bin")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        outside = [(str(tmp_path / "secret.bin"), 0, 4000)]
+        file.create_dataset("x", (40, 100), "u1", external=outside)
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file["x"] = h5py.ExternalLink("c.h5", "/x")
+    with h5py.File(tmp_path / "c.h5", "w") as file:
+        file["x"] = noisy()
+    for name in ("a.h5", "b.h5"):
+        with pytest.raises(ValueError, match="is stored in another file; expected that file"):
+            read(tmp_path / name, dataset="/x")
+    with h5py.File(tmp_path / "d.h5", "w") as file:
+        file.create_dataset("x", (10**6, 10**6), "f4", chunks=(100, 100))
+    with pytest.raises(ValueError, match="expected no more than is safe to open"):
+        read(tmp_path / "d.h5")
+
+
+# MRC and NIfTI.
+
+
+def test_mrc_files_of_other_kinds(tmp_path):
+    with mrcfile.new(tmp_path / "a.mrc", noisy("f4", (6, 20, 30))) as file:
+        file.header.ispg, file.header.mz = 401, 2  # three volumes of two sections
+    (layer,) = read(tmp_path / "a.mrc").layers
+    assert (layer.axes, layer.pixels.shape) == ("QZYX", (3, 2, 20, 30))
+    mrcfile.write(tmp_path / "b.mrc", noisy("f4"))
+    assert read(tmp_path / "b.mrc").layers[0].axes == "YX"
+    mrcfile.write(tmp_path / "c.mrc", noisy("c8"))
+    with pytest.raises(ValueError, match="its mode is 4; expected one of 0, 1, 2, 6, 12"):
+        read(tmp_path / "c.mrc")
+    content = bytearray((tmp_path / "b.mrc").read_bytes())
+    content[8:12] = (10**6).to_bytes(4, "little")
+    (tmp_path / "d.mrc").write_bytes(content)
+    with pytest.raises(
+        ValueError, match="the file is damaged: its header claims 1000000 x 32 x 40"
+    ):
+        read(tmp_path / "d.mrc")
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_the_other_byte_order(tmp_path, order):
+    pixels = noisy().astype(f"{order}i2")
+    header = nibabel.Nifti1Header(endianness=order)
+    nibabel.Nifti1Image(pixels.T, np.eye(4), header, dtype=pixels.dtype).to_filename(
+        tmp_path / "a.nii"
+    )
+    picture = read(tmp_path / "a.nii")
+    np.testing.assert_array_equal(picture.layers[0].pixels, pixels)
+    write(tmp_path / "b.nii", picture)
+    assert (tmp_path / "b.nii").read_bytes() == (tmp_path / "a.nii").read_bytes()
+
+
+def test_scaled_nifti_keeps_its_scale_and_its_affine_to_the_bit(tmp_path):
+    nifti(tmp_path / "a.nii.gz", noisy("i2", (3, 32, 40)), "ZYX")
+    content = bytearray(gzip.decompress((tmp_path / "a.nii.gz").read_bytes()))
+    content[112:120] = np.array([0.5, -7], "<f4").tobytes()  # slope and intercept
+    (tmp_path / "a.nii.gz").write_bytes(gzip.compress(content))
+    assert read(tmp_path / "a.nii.gz").notes == ["pixels are stored values, of which one is 0.5 (scl_slope)"]  # fmt: skip
+    after = denoised(tmp_path / "a.nii.gz")
+    assert nifti_metadata(after) == nifti_metadata(tmp_path / "a.nii.gz")
+    one, other = nibabel.load(tmp_path / "a.nii.gz"), nibabel.load(after)
+    np.testing.assert_array_equal(one.affine, other.affine)
+    assert 2 < np.std(one.get_fdata() - other.get_fdata()) < 5  # of a sigma of 8, in steps of 0.5
+
+
+def test_a_nifti_bomb_is_refused_and_a_wrong_checksum_noticed(tmp_path):
+    nifti(tmp_path / "a.nii.gz", noisy("u1", (3, 32, 40)), "ZYX")
+    content = bytearray(gzip.decompress((tmp_path / "a.nii.gz").read_bytes()))
+    content[42:48] = np.array([30_000, 30_000, 30], "<i2").tobytes()
+    (tmp_path / "b.nii.gz").write_bytes(gzip.compress(content))
+    with pytest.raises(ValueError, match="expected no more than is safe to open"):
+        read(tmp_path / "b.nii.gz")
+    packed = bytearray((tmp_path / "a.nii.gz").read_bytes())
+    packed[-6] ^= 1
+    (tmp_path / "c.nii.gz").write_bytes(packed)
+    with pytest.raises(ValueError, match="the file is damaged"):
+        read(tmp_path / "c.nii.gz")
+
+
+# Microscopes.
+
+
+@pytest.mark.parametrize("compression", [5, 6])
+def test_czi_with_zstandard(tmp_path, compression):
+    pixels = noisy("u2", (2, 32, 40))
+
+    def pack(plane):
+        if compression == 5:
+            return imagecodecs.zstd_encode(plane)
+        apart = np.frombuffer(plane, np.uint8).reshape(-1, 2).T.tobytes()
+        return bytes([3, 1, 1]) + imagecodecs.zstd_encode(apart)
+
+    (tmp_path / "a.czi").write_bytes(czi_bytes(pixels, "ZYX", pack=(compression, pack)))
+    (layer,) = read(tmp_path / "a.czi").layers
+    np.testing.assert_array_equal(layer.pixels, pixels)
+
+
+def test_scenes_of_a_czi_file_are_images_of_their_own(tmp_path):
+    pixels = noisy("u1", (2, 32, 40))
+    (tmp_path / "a.czi").write_bytes(czi_bytes(pixels, "SYX"))
+    layers = read(tmp_path / "a.czi").layers
+    assert [layer.axes for layer in layers] == ["YX", "YX"]
+    np.testing.assert_array_equal([layer.pixels for layer in layers], pixels)
+
+
+def test_a_czi_file_with_an_unknown_compression_or_a_bomb(tmp_path):
+    plane = noisy("u2")
+    (tmp_path / "a.czi").write_bytes(czi_bytes(plane, "YX", pack=(77, bytes)))
+    with pytest.raises(ValueError, match="its compression is 77; expected none, JPEG, LZW"):
+        read(tmp_path / "a.czi")
+    content = bytearray(czi_bytes(noisy("u1", (32, 40)), "YX"))
+    entry = content.rindex(b"DV")
+    for k in (0, 1):  # the sizes of X and Y, as shown and as stored
+        for place in (8, 16):
+            at = entry + 32 + 20 * k + place
+            content[at : at + 4] = (60_000).to_bytes(4, "little")
+    (tmp_path / "b.czi").write_bytes(content)
+    with pytest.raises(ValueError, match="expected no more than is safe to open"):
+        read(tmp_path / "b.czi")
+
+
+def test_a_scan_through_the_depth_of_a_lif_file(tmp_path):
+    """Its images lie along Z and X; frames along Y are slices."""
+    pixels = noisy("u1", (3, 20, 30))
+    (tmp_path / "a.lif").write_bytes(lif_bytes(pixels, "YZX", spacing=(0.5, 0.1, 0.2)))
+    (layer,) = read(tmp_path / "a.lif").layers
+    assert layer.axes == "ZYX"
+    assert layer.spacing == pytest.approx((0.1, 0.5, 0.2))
+
+
+@pytest.mark.parametrize("suffix", [".czi", ".lif", ".nd2"])
+def test_files_of_microscopes_become_ome_tiff(tmp_path, suffix, capsys):
+    """Frames along Z or T are denoised together, with the size of the voxels, without any option."""
+    example = next(example for example in FORMATS if example.suffix == suffix)
+    path = example.file(tmp_path, "cells")
+    assert main(["denoise", str(path), "--method", "fast", "--sigma", "5"]) == 0
+    assert "denoised together in" in capsys.readouterr().out
+    after = read(tmp_path / "cells_denoised.ome.tif")
+    assert after.layers[0].axes == "TZCYX"
+    assert after.layers[0].spacing == pytest.approx(example.spacing)
+    assert after.channels == CHANNELS
+    with tifffile.TiffFile(tmp_path / "cells_denoised.ome.tif") as file:
+        assert file.series[0].axes == "TZCYX"
+        assert 'PhysicalSizeZ="0.5" PhysicalSizeZUnit="µm"' in file.ome_metadata
+    with pytest.raises(ValueError, match="files cannot be written; expected a TIFF file"):
+        write(tmp_path / f"other{suffix}", after)
+
+
+def test_axes_that_ome_does_not_know_become_images(tmp_path):
+    pixels = noisy("u2", (2, 3, 20, 30))
+    picture = Picture(
+        "czi", [Layer(pixels, "HCYX", (np.nan, 0.1, 0.1), "µm")], channels=list("abc")
+    )
+    write(tmp_path / "a.ome.tif", picture)
+    after = read(tmp_path / "a.ome.tif")
+    np.testing.assert_array_equal([layer.pixels for layer in after.layers], pixels)
+    assert {layer.axes for layer in after.layers} == {"CYX"}
+    assert after.channels == ["a", "b", "c"]
+    colours = noisy("u1", (20, 30, 3))
+    write(tmp_path / "b.ome.tif", Picture("", [Layer(colours, "YXC")]))
+    np.testing.assert_array_equal(read(tmp_path / "b.ome.tif").layers[0].pixels, colours)
+    with pytest.raises(ValueError, match="OME files cannot store float16; expected one of int8"):
+        write(tmp_path / "c.ome.tif", Picture("", [Layer(noisy("f2"), "YX")]))
+
+
+def test_what_bioio_reads(tmp_path, monkeypatch):
+    """With a stand-in, as the library itself is not required."""
+
+    class Scene:
+        scenes, shape, dtype = ("one", "two"), (1, 2, 3, 20, 30), np.dtype("u2")
+        channel_names = CHANNELS
+
+        def __init__(self, path):
+            self.dims = type("Dimensions", (), {"order": "TCZYX"})
+            self.physical_pixel_sizes = type("Sizes", (), {"Z": 0.5, "Y": 0.1, "X": 0.2})
+
+        def set_scene(self, name):
+            self.data = noisy("u2", self.shape, seed=len(name))
+
+    bioio = ModuleType("bioio")
+    bioio.BioImage = Scene
+    (tmp_path / "a.dv").write_bytes(b"anything")
+    with pytest.raises(
+        ImportError, match=r"\.dv files need bioio, which is not installed: pip install"
+    ):
+        read(tmp_path / "a.dv")
+    monkeypatch.setitem(sys.modules, "bioio", bioio)
+    picture = read(tmp_path / "a.dv")
+    assert [layer.axes for layer in picture.layers] == ["CZYX", "CZYX"]
+    assert picture.layers[0].spacing == SPACING
+    assert picture.channels == CHANNELS
+
+
+# All of them.
+
+
+def test_libraries_are_imported_only_when_they_are_used():
+    names = {example.library for example in FORMATS} - {""}
+    program = f"""
+import sys, nlridge.files
+nlridge.files.suffixes()
+print(sorted(set(sys.modules) & {names | {"bioio"}}))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_page_on_files_names_every_format():
+    page = (Path(__file__).parent.parent / "docs" / "files.md").read_text("utf-8")
+    for suffix in suffixes():
+        assert f"`{suffix}`" in page, suffix
+    for library in {example.library for example in FORMATS} - {""}:
+        assert library in page
+
+
+REAL = os.environ.get("NLRIDGE_FORMATS", "")
+"""A folder with files of instruments, in subfolders named after formats."""
+
+
+def real_files():
+    known = (path for path in sorted(Path(REAL).rglob("*")) if nlridge.files.suffix_of(path) in suffixes())  # fmt: skip
+    return [path for path in known if path.is_file() and "zarr" not in str(path)] if REAL else []
+
+
+@pytest.mark.skipif(not REAL, reason="NLRIDGE_FORMATS does not name a folder with files")
+@pytest.mark.parametrize("path", real_files(), ids=lambda path: path.name)
+def test_files_of_instruments(tmp_path, path):
+    """Everything but the noise is kept, and parts of the file are refused or read."""
+    axes = "QYX" if path.name == "WFPC2u5780205r_c0fx.fits" else None  # a stack without names
+    before = read(path, axes)
+    target = tmp_path / f"again{nlridge.files.output_suffix(nlridge.files.suffix_of(path))}"
+    write(target, before)
+    after = read(target, axes)
+    flat = [layer for layer in before.layers if set(layer.axes) <= set("TZCYX")]
+    if len(flat) == len(before.layers):
+        for one, other in zip(before.layers, after.layers, strict=True):
+            np.testing.assert_array_equal(one.pixels, other.pixels)
+            assert one.pixels.dtype.newbyteorder("=") == other.pixels.dtype.newbyteorder("=")
+            assert (one.axes, one.unit) == (other.axes, other.unit)
+            assert one.spacing == pytest.approx(other.spacing, nan_ok=True)
+    assert before.channels == after.channels
+    content, rng = path.read_bytes(), np.random.default_rng(0)
+    damaged = tmp_path / path.name
+    for k in range(20):
+        part = bytearray(content[: int(rng.integers(len(content)))] if k % 2 else content)
+        for place in rng.integers(min(len(part), 5000), size=5):
+            part[place] = rng.integers(256)
+        damaged.write_bytes(part)
+        with contextlib.suppress(ValueError, OSError):
+            read(damaged, axes)

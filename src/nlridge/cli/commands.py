@@ -28,6 +28,7 @@ from ..files.video import is_video_name
 from ..jobs.batch import (
     DenoisedFile,
     axes_of,
+    calibration_from,
     clean_file,
     expect_no_collisions,
     is_zarr_name,
@@ -42,11 +43,13 @@ from ..jobs.words import option_of, printable, with_options
 from ..kernels.compile import announcing
 from ..noise import Noise
 from ..noise.correlated import CorrelatedNoise
+from ..planning.calibration import Calibration
 from ..planning.options import checked_options
 from .metrics import difference
 from .printing import report_error, report_note
 
 _FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError)  # reported in one sentence
+_MAPS = ("offset_map", "gain_map", "sigma_map")
 _ROWS = 512  # read at a time to compute the range of an image
 _PURPOSES = {
     "fast": "previews, or thousands of images",
@@ -79,7 +82,10 @@ def denoise(options: Namespace) -> int:
     outputs = targets(given, options.output, options.format)
     expect_no_collisions(given, outputs, options.report)
     _expect_videos(options, outputs)
-    clean = partial(_clean, options, axes_of(options.channel_axis, options.stack_axis))
+    maps = {name: getattr(options, name) for name in _MAPS}
+    calibration = calibration_from(**maps, sigma=options.sigma)
+    axes = axes_of(options.channel_axis, options.stack_axis)
+    clean = partial(_clean, options, axes, calibration)
     silent = options.quiet or options.json
     failures: list[str] = []
     counts = dict.fromkeys(("done", "skipped", "failed"), 0)
@@ -125,11 +131,12 @@ def _expect_videos(options: Namespace, outputs: Iterable[Path]) -> None:
 def _clean(
     options: Namespace,
     axes: str | None,
+    calibration: Calibration | None,
     source: Path,
     target: Path,
     progress: Callable[..., None],
 ) -> DenoisedFile | DenoisedClip:
-    """Denoise one file; `axes` names the axes of plain arrays."""
+    """Denoise one file; `axes` names the axes of plain arrays, and `calibration` holds the maps of the camera."""
     common: dict[str, Any] = {
         "overwrite": options.overwrite,
         "frames": options.frames,
@@ -141,7 +148,10 @@ def _clean(
         "workers": options.workers,
     }
     if not is_video_name(source):
-        return clean_file(source, target, axes=axes, dataset=options.dataset, **common)
+        special = {"axes": axes, "dataset": options.dataset, "calibration": calibration}
+        return clean_file(source, target, **special, **common)
+    if calibration is not None:
+        raise ValueError("it is a video; expected images for the maps of a camera")
     result = clean_clip(source, target, codec=options.codec, quality=options.quality, **common)
     result.notes.extend(notes_on_axes(axes, [""]))
     return result
@@ -153,7 +163,7 @@ def _denoise_tiled(options: Namespace) -> int:
         raise ValueError(
             f"input has {len(options.input)} names; expected one for processing in tiles"
         )
-    for name in ("report", "format", "codec", "quality", "dataset"):
+    for name in ("report", "format", "codec", "quality", "dataset", *_MAPS):
         if getattr(options, name) is not None:
             raise ValueError(
                 f"{name} is {getattr(options, name)}; expected no {name} for processing in tiles"
@@ -472,12 +482,15 @@ def _frame_details(frame: Denoised) -> dict[str, Any]:
 
 
 def _as_json(noise: Noise) -> dict[str, Any]:
-    """Return the fields of a noise model, but the lengths of a correlation rather than all of its numbers."""
+    """Return the fields of a noise model: the lengths of a correlation, and the median of a map."""
     fields: dict[str, Any]
     if isinstance(noise, CorrelatedNoise):
         fields = {"noise": _as_json(noise.noise), "lengths": noise.lengths}
     else:
-        fields = asdict(noise)  # type: ignore[call-overload]
+        fields = {
+            name: float(np.nanmedian(value)) if isinstance(value, np.ndarray) else value
+            for name, value in asdict(noise).items()  # type: ignore[call-overload]
+        }
     return {"kind": type(noise).__name__, **fields, "words": str(noise)}
 
 

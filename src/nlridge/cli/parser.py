@@ -247,6 +247,21 @@ def _add_denoise(commands: "argparse._SubParsersAction[_Parser]") -> None:
         choices=_KINDS,
         help=_KINDS_IN_WORDS,
     )
+    model.add_argument(
+        "--sigma-map",
+        metavar="FILE",
+        help="image of the standard deviation of the noise of each pixel: all of it, or with --gain-map "
+        "that of the read-out alone",
+    )
+    for name, what in (
+        ("offset", "value of each pixel of the camera without light"),
+        ("gain", "gray levels that a photon adds to each pixel of the camera"),
+    ):
+        noise.add_argument(
+            f"--{name}-map",
+            metavar="FILE",
+            help=f"image of the {what}; the result has the median for all pixels",
+        )
     _add_method(noise)
     noise.add_argument(
         "--strength",

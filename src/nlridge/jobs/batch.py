@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ..api.conversion import to_dtype
 from ..api.details import Denoised, denoise_with_details
 from ..api.estimating import estimate_noise
+from ..checks import shown
 from ..files import (
     Layer,
     Picture,
@@ -29,6 +30,7 @@ from ..files import (
 from ..files.atomic import expect_new
 from ..files.video import SUFFIXES as VIDEO_SUFFIXES
 from ..files.video import is_video_name
+from ..planning.calibration import Calibration
 from .words import recorded_warnings
 
 MARK = "_denoised"
@@ -289,14 +291,64 @@ def clean_file(
     return DenoisedFile(before, after, details, warnings, notes, seconds, kind)
 
 
+def calibration_from(
+    offset_map: str | None, gain_map: str | None, sigma_map: str | None, sigma: Any = None
+) -> Calibration | None:
+    """Read the maps of a calibrated camera; `sigma` is its read-out noise, if it is a number.  None without maps."""
+    names = {"offset_map": offset_map, "gain_map": gain_map, "sigma_map": sigma_map}
+    if not any(names.values()):
+        return None
+    offset, gain, level = (
+        None if file is None else _map(name, Path(file)) for name, file in names.items()
+    )
+    shapes = {values.shape for values in (offset, gain, level) if values is not None}
+    if len(shapes) > 1:
+        raise ValueError(f"maps have the shapes {sorted(shapes)}; expected the same for all")
+    if sigma is not None and np.ndim(sigma):
+        raise ValueError(f"sigma is {shown(sigma)}; expected one number with maps of a camera")
+    return Calibration(offset, gain, sigma if level is None else level)
+
+
+def _map(name: str, path: Path) -> npt.NDArray[Any]:
+    """Read a map, which is an image of one channel."""
+    try:
+        (layer,) = read(path).layers
+        pixels = layer.pixels.squeeze()
+    except FileNotFoundError:
+        raise ValueError(
+            f"{name} is {path}, which does not exist; expected an image file"
+        ) from None
+    except ValueError as error:
+        raise ValueError(f"{name} is {path}; expected an image of one channel: {error}") from None
+    if pixels.ndim != 2:
+        raise ValueError(
+            f"{name} is {path} of shape {pixels.shape}; expected an image of one channel"
+        )
+    values = pixels.astype(np.float64)
+    valid = values[np.isfinite(values)]
+    if name != "offset_map" and (
+        not np.any(valid > 0) or (name == "sigma_map" and valid.min() < 0)
+    ):
+        raise ValueError(f"{name} is {path}, with values that are not positive; expected positive")
+    return values
+
+
 def clean_picture(
-    picture: Picture, progress: Callable[[float], None], frames: str = "independent", **options: Any
+    picture: Picture,
+    progress: Callable[[float], None],
+    frames: str = "independent",
+    calibration: Calibration | None = None,
+    **options: Any,
 ) -> tuple[Picture, list[Denoised | None]]:
     """Denoise all frames of a picture; returns the new picture and the details of each frame.
 
     `frames` says how they belong together (see `sequence_of`).  Frames of a stack that have no valid pixels are kept as
-    they are, and have no details.
+    they are, and have no details.  With a `calibration`, pixels are equalised, and the noise is that of the camera.
     """
+    notes = [*picture.notes]
+    if calibration is not None:
+        _expect_size(calibration, picture)
+        notes += calibration.notes
     sequences = [
         (layer, index, *sequence_of(layer, frames))
         for layer in picture.layers
@@ -321,6 +373,11 @@ def clean_picture(
         arguments: dict[str, Any] = {"channel_axis": layer.axis_of("C", together), **options}
         if together:
             arguments[f"{kind}_axis"] = layer.axis_of(together, together)
+        if calibration is not None:
+            letters = "".join(axis for axis in layer.axes if axis in "YXC" + together)
+            pixels = calibration.equalised(pixels, letters)
+            noise = calibration.noise_in(pixels, letters)
+            arguments |= {} if noise is None else {"noise": noise, "sigma": None}
         if kind == "depth" and layer.voxel is not None:
             arguments["spacing"] = layer.voxel
         details = denoise_with_details(
@@ -337,10 +394,19 @@ def clean_picture(
         for layer in picture.layers
         for index in layer.frames()
     ]
-    notes = [*picture.notes]
     if any(missing):
         notes.append(unchanged_frames(of_frames.count(None), len(of_frames)))
     return replace(picture, layers=layers, notes=notes), of_frames
+
+
+def _expect_size(calibration: Calibration, picture: Picture) -> None:
+    """Check that the maps of a camera have the size of the image."""
+    for layer in picture.layers:
+        size = tuple(layer.pixels.shape[layer.axes.index(axis)] for axis in "YX")
+        if size != calibration.shape:
+            raise ValueError(
+                f"maps have the shape {calibration.shape}; expected {size}, the height and width of the image"
+            )
 
 
 def sequence_of(layer: Layer, frames: str) -> tuple[str, str]:
