@@ -21,13 +21,14 @@ from ..api.arguments import checked_workers
 from ..api.denoising import denoise as denoise_image
 from ..api.details import Denoised, in_words, noise_in_words, removed_in_words
 from ..checks import checked_positive
-from ..files import Picture, read
+from ..files import Picture, broken_plugins, read
 from ..files.atomic import expect_new
 from ..files.orientation import upright
 from ..files.video import is_video_name
 from ..jobs.batch import (
     DenoisedFile,
     axes_of,
+    calibration_from,
     clean_file,
     expect_no_collisions,
     is_zarr_name,
@@ -42,17 +43,22 @@ from ..jobs.words import option_of, printable, with_options
 from ..kernels.compile import announcing
 from ..noise import Noise
 from ..noise.correlated import CorrelatedNoise
+from ..planning.calibration import Calibration
 from ..planning.options import checked_options
 from .metrics import difference
 from .printing import report_error, report_note
 
 _FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError)  # reported in one sentence
+_MAPS = ("offset_map", "gain_map", "sigma_map")
 _ROWS = 512  # read at a time to compute the range of an image
 
 
 def run(options: Namespace) -> int:
     """Run the command named in the options; returns its exit code."""
     commands = {f.__name__: f for f in (denoise, noise, compare, methods, demo, studio)}
+    if not (getattr(options, "quiet", False) or options.command == "methods"):
+        for sentence in broken_plugins():
+            report_note(sentence)
     with _announce_compilation(getattr(options, "quiet", False)):
         return commands[options.command](options)
 
@@ -68,7 +74,10 @@ def denoise(options: Namespace) -> int:
     outputs = targets(given, options.output, options.format)
     expect_no_collisions(given, outputs, options.report)
     _expect_videos(options, outputs)
-    clean = partial(_clean, options, axes_of(options.channel_axis, options.stack_axis))
+    maps = {name: getattr(options, name) for name in _MAPS}
+    calibration = calibration_from(**maps, sigma=options.sigma)
+    axes = axes_of(options.channel_axis, options.stack_axis)
+    clean = partial(_clean, options, axes, calibration)
     silent = options.quiet or options.json
     failures: list[str] = []
     counts = dict.fromkeys(("done", "skipped", "failed"), 0)
@@ -114,11 +123,12 @@ def _expect_videos(options: Namespace, outputs: Iterable[Path]) -> None:
 def _clean(
     options: Namespace,
     axes: str | None,
+    calibration: Calibration | None,
     source: Path,
     target: Path,
     progress: Callable[..., None],
 ) -> DenoisedFile | DenoisedClip:
-    """Denoise one file; `axes` names the axes of plain arrays."""
+    """Denoise one file; `axes` names the axes of plain arrays, and `calibration` holds the maps of the camera."""
     common: dict[str, Any] = {
         "overwrite": options.overwrite,
         "frames": options.frames,
@@ -130,7 +140,10 @@ def _clean(
         "workers": options.workers,
     }
     if not is_video_name(source):
-        return clean_file(source, target, axes=axes, **common)
+        special = {"axes": axes, "dataset": options.dataset, "calibration": calibration}
+        return clean_file(source, target, **special, **common)
+    if calibration is not None:
+        raise ValueError("it is a video; expected images for the maps of a camera")
     result = clean_clip(source, target, codec=options.codec, quality=options.quality, **common)
     result.notes.extend(notes_on_axes(axes, [""]))
     return result
@@ -142,7 +155,7 @@ def _denoise_tiled(options: Namespace) -> int:
         raise ValueError(
             f"input has {len(options.input)} names; expected one for processing in tiles"
         )
-    for name in ("report", "format", "codec", "quality"):
+    for name in ("report", "format", "codec", "quality", "dataset", *_MAPS):
         if getattr(options, name) is not None:
             raise ValueError(
                 f"{name} is {getattr(options, name)}; expected no {name} for processing in tiles"
@@ -251,7 +264,7 @@ def noise(options: Namespace) -> int:
     failed = False
     for source in sources(options.input, options.recursive):
         try:
-            models, notes = _noise_in(source.path, axes, options.kind)
+            models, notes = _noise_in(source.path, axes, options.dataset, options.kind)
             for note in notes:
                 report_note(f"{source.path}: {note}")
             for model, frame, frames in models:
@@ -273,7 +286,7 @@ def noise(options: Namespace) -> int:
 
 
 def _noise_in(
-    path: Path, axes: str | None, kind: str
+    path: Path, axes: str | None, dataset: str | None, kind: str
 ) -> tuple[Iterable[tuple[Noise, int, int]], list[str]]:
     """Return the noise in a file (see `noise_in`), and notes."""
     if is_video_name(path):
@@ -281,7 +294,7 @@ def _noise_in(
     if is_zarr_name(path):
         model, frame, frames, notes = noise_in_sample(path, axes, kind)
         return [(model, frame, frames)], notes
-    picture = read(path, axes)
+    picture = read(path, axes, dataset)
     return noise_in(picture, kind), notes_on_axes(axes, (layer.axes for layer in picture.layers))
 
 
@@ -297,7 +310,7 @@ def compare(options: Namespace) -> int:
                 planes.append(DiskPlanes(name, axes))
                 notes = planes[-1].notes
             else:
-                picture = read(name, axes)
+                picture = read(name, axes, options.dataset)
                 planes.append(_planes(upright(picture)))
                 notes = notes_on_axes(axes, (layer.axes for layer in picture.layers))
         except (ValueError, OSError) as error:
@@ -489,12 +502,15 @@ def _frame_details(frame: Denoised | DenoisedClip) -> dict[str, Any]:
 
 
 def _as_json(noise: Noise) -> dict[str, Any]:
-    """Return the fields of a noise model, but the lengths of a correlation rather than all of its numbers."""
+    """Return the fields of a noise model: the lengths of a correlation, and the median of a map."""
     fields: dict[str, Any]
     if isinstance(noise, CorrelatedNoise):
         fields = {"noise": _as_json(noise.noise), "lengths": noise.lengths}
     else:
-        fields = asdict(noise)  # type: ignore[call-overload]
+        fields = {
+            name: float(np.nanmedian(value)) if isinstance(value, np.ndarray) else value
+            for name, value in asdict(noise).items()  # type: ignore[call-overload]
+        }
     return {"kind": type(noise).__name__, **fields, "words": str(noise)}
 
 

@@ -168,6 +168,14 @@ class _Version(argparse.Action):
             "tifffile",
             "imagecodecs",
             "astropy",
+            "mrcfile",
+            "nibabel",
+            "pydicom",
+            "h5py",
+            "czifile",
+            "nd2",
+            "liffile",
+            "bioio",
             "av",
             "starlette",
             "uvicorn",
@@ -243,6 +251,21 @@ def _add_denoise(commands: "argparse._SubParsersAction[_Parser]") -> None:
         choices=_KINDS,
         help=_KINDS_IN_WORDS,
     )
+    model.add_argument(
+        "--sigma-map",
+        metavar="FILE",
+        help="image of the standard deviation of the noise of each pixel: all of it, or with --gain-map "
+        "that of the read-out alone",
+    )
+    for name, what in (
+        ("offset", "value of each pixel of the camera without light"),
+        ("gain", "gray levels that a photon adds to each pixel of the camera"),
+    ):
+        noise.add_argument(
+            f"--{name}-map",
+            metavar="FILE",
+            help=f"image of the {what}; the result has the median for all pixels",
+        )
     _add_method(noise)
     noise.add_argument(
         "--strength",
@@ -377,13 +400,18 @@ def _add_axes(parser: "argparse._ActionsContainer") -> None:
         "--channel-axis",
         type=int,
         metavar="AXIS",
-        help="axis of the channels in a file that does not name its axes (NPY, FITS)",
+        help="axis of the channels in a file that does not name its axes (NPY, FITS, HDF5)",
     )
     parser.add_argument(
         "--stack-axis",
         type=int,
         metavar="AXIS",
         help="axis of the images in a stack that does not name its axes",
+    )
+    parser.add_argument(
+        "--dataset",
+        metavar="PATH",
+        help="path of the array inside an HDF5 file, such as /entry/data (default: the only image in it)",
     )
 
 
