@@ -9,6 +9,7 @@ from . import (
     frontier,
     large,
     measuring,
+    migrating,
     noise,
     poisson,
     quality,
@@ -37,6 +38,7 @@ MEASUREMENTS = {
     "tensors": tensors,
     "video": video,
     "large": large,
+    "migrating": migrating,
 }
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)

@@ -115,6 +115,11 @@ def _bm3d():
     return package
 
 
+def restore_trapz():
+    """Let the bm3d package call `numpy.trapezoid` by the name that it had before NumPy 2."""
+    vars(np).setdefault("trapz", np.trapezoid)
+
+
 OTHERS = {
     "opencv nl-means": _opencv,
     "scikit-image wavelets": _wavelets,
