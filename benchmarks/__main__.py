@@ -10,6 +10,7 @@ from . import (
     large,
     measuring,
     noise,
+    peers,
     poisson,
     quality,
     real,
@@ -56,5 +57,6 @@ measuring.add_arguments(parser)
 for measurement in MEASUREMENTS.values():
     measurement.add_arguments(parser)
 options = parser.parse_args()
+peers.use(options)
 for name in options.only:
     MEASUREMENTS[name].run(options)
