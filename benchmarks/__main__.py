@@ -11,6 +11,7 @@ from . import (
     measuring,
     migrating,
     noise,
+    peers,
     poisson,
     quality,
     real,
@@ -58,5 +59,6 @@ measuring.add_arguments(parser)
 for measurement in MEASUREMENTS.values():
     measurement.add_arguments(parser)
 options = parser.parse_args()
+peers.use(options)
 for name in options.only:
     MEASUREMENTS[name].run(options)
