@@ -447,6 +447,26 @@ def test_a_large_image_is_shown_reduced_first_and_denoised_with_little_memory(tm
         assert not list((tmp_path / "work").rglob("*.npy"))
 
 
+@pytest.mark.parametrize("axes", ["TYX", "ZCYX"])
+def test_a_large_stack_is_denoised_together_with_little_memory(tmp_path, axes):
+    stack = np.stack([(picture(40, 50, seed=k) * 90).astype(np.uint16) for k in range(6)])
+    if "C" in axes:
+        stack = np.stack([stack[:3], stack[3:]], axis=1)
+    path = tmp_path / "stack.ome.tif"
+    tifffile.imwrite(path, stack, metadata={"axes": axes}, photometric="minisblack")
+    with serving(tmp_path / "work", path, in_memory=4000) as running:
+        page = Page(running.address)
+        (image,) = page.get("/api/state")[1]["images"]
+        assert running.studio.gallery.get(image["id"]).nbytes == 0
+        assert page.save(image, where="beside")[0] == 200
+        saved = read(tmp_path / "stack_denoised.ome.tif").layers[0]
+        words = ["-o", str(tmp_path / "other.ome.tif"), "--quiet"]
+        assert main(["denoise", str(path), *words]) == 0
+        np.testing.assert_array_equal(
+            saved.pixels, read(tmp_path / "other.ome.tif").layers[0].pixels
+        )
+
+
 def test_a_view_of_a_part_is_exact_before_the_whole_is_done(tmp_path):
     pixels = picture(1100, 1200).astype(np.uint8)
     data = io.BytesIO()
@@ -579,7 +599,7 @@ def test_frames_of_a_video_are_shown_alone_until_it_is_saved(page, tmp_path):
         assert headers["x-state"] == "fast"
         assert 1 < np.std(tile.astype(float) - frames[number]) < 60
     commands = page.get(f"/api/images/{image['id']}/commands")[1]
-    assert commands["shell"] == "nlridge denoise --sigma 20 --method fast clip.mkv"
+    assert commands["shell"] == "nlridge denoise --sigma 20.0 --method fast clip.mkv"
     status, saved, headers = page.save(image)
     assert status == 200
     assert headers["content-disposition"] == 'attachment; filename="clip_denoised.mkv"'

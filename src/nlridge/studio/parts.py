@@ -10,9 +10,11 @@ import numpy.typing as npt
 from ..algorithm.tuning import Tuning
 from ..api.arguments import checked_workers, missing_pixels
 from ..api.conversion import to_dtype
+from ..api.denoising import denoise
 from ..api.details import level_of
 from ..api.in_memory import Frame, denoise_frame
 from ..engines.grid import Window
+from ..files import Layer
 from ..jobs.batch import with_exact_floats
 from ..large.disk import NewArray, OpenedArray, open_read_only
 from ..large.executors import LocalThreads
@@ -200,6 +202,38 @@ def denoised_on_disk(
     run([_source(planes)], layout, options, out, spec, executor, progress, to_dtype)
     result: Pixels = open_read_only(out)
     return result
+
+
+def denoise_on_disk_together(
+    layer: Layer,
+    axis: str,
+    together: str,
+    result: Pixels,
+    folder: Path,
+    arguments: dict[str, Any],
+    progress: Progress,
+) -> None:
+    """Denoise frames that belong together along an axis into `result`, with few of them in memory."""
+    axes: dict[str, Any] = {
+        f"{together}_axis": layer.axis_of(axis, axis),
+        "channel_axis": layer.axis_of("C", axis),
+    }
+    if together == "depth" and layer.spacing is not None:
+        axes["spacing"] = layer.spacing
+    sequences = list(layer.frames(axis))
+    for k, index in enumerate(sequences):
+
+        def sequence_progress(done: int, total: int, k: int = k) -> None:
+            progress(k * total + done, len(sequences) * total)
+
+        out = folder / f"{together}.npy"
+        out.unlink(missing_ok=True)
+        made = denoise(
+            layer.pixels[index], out=out, progress=sequence_progress, **axes, **arguments
+        )
+        for number, frame in enumerate(np.moveaxis(made, axes[f"{together}_axis"], 0)):
+            target = np.moveaxis(result[index], axes[f"{together}_axis"], 0)[number]
+            target[...] = to_dtype(frame, result.dtype)
 
 
 def _level(pixels: Pixels, missing: Mask | None, noise: Noise, levels: Levels) -> float:

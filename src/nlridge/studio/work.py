@@ -28,6 +28,7 @@ from .messages import Rectangle, View
 from .parts import (
     arguments_of,
     as_saved,
+    denoise_on_disk_together,
     denoised,
     denoised_on_disk,
     glance,
@@ -243,14 +244,26 @@ class Worker:
         """Denoise all frames that belong together."""
         image, settings = task.image, task.wanted.settings
         progress = self._progress(task)
-        after, _ = clean_picture(
-            image.single(image.layer.pixels),
-            lambda share: progress(round(1000 * share), 1000),
-            "auto",
-            **arguments_of(image.planes(0), settings, image.choice(settings)),
-        )
+        arguments = arguments_of(image.planes(0), settings, image.choice(settings))
         result = result_of(image, task.wanted, task.method)
-        result.pixels[...] = after.layers[0].pixels
+        if isinstance(image.layer.pixels, np.memmap):
+            denoise_on_disk_together(
+                image.layer,
+                image.axis,
+                image.together,
+                result.pixels,
+                image.folder,
+                arguments,
+                progress,
+            )
+        else:
+            after, _ = clean_picture(
+                image.single(image.layer.pixels),
+                lambda share: progress(round(1000 * share), 1000),
+                "auto",
+                **arguments,
+            )
+            result.pixels[...] = after.layers[0].pixels
         for frame in range(len(image.indices)):
             result.mark(frame, whole_of(image))
         for frame in range(len(image.indices)):

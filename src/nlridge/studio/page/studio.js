@@ -121,7 +121,7 @@ function paint(newView) {
     if (k < 0) continue;
     const layer = entries[k][1];
     const state = image.error && layer !== "before" ? "failed" : states[k];
-    const said = layer === "before" ? "" : { fast: "preliminary", waiting: "computing …", failed: "failed" }[state] || "";
+    const said = layer === "before" ? "" : { fast: "preliminary", partly: "preliminary", waiting: "computing …", failed: "failed" }[state] || "";
     tag.textContent = names[layer] + (said && ` · ${said}`);
     canvas.dataset.state = state;
   }
@@ -447,7 +447,7 @@ function drawFile(item, { name, state, error }) {
 }
 
 at("run").addEventListener("click", () => tried(async () => {
-  await request("POST", "/api/folder/run", { settings: { ...current.settings, other: null } });
+  await request("POST", "/api/folder/run", { settings: { ...current.settings, other: null }, image: current.id });
   at("stop").focus();
 }));
 at("stop").addEventListener("click", () => tried(() => request("POST", "/api/folder/stop")));
@@ -522,7 +522,7 @@ async function save(overwrite) {
   } catch (error) {
     at("saved").textContent = "";
     if (error.status !== 409 || overwrite) { showError(error); return; }
-    at("replace-words").textContent = error.message;
+    at("replace-words").textContent = `${error.message.split(";")[0]}. Replace it?`;
     at("replace").returnValue = "no";
     at("replace").showModal();
     at("replace").addEventListener("close", () => { if (at("replace").returnValue === "yes") save(true); }, { once: true });
@@ -593,7 +593,9 @@ function endPeek() {
 
 const RECEIVERS = {
   noise(image, event) { if ((event.frame ?? image.frame) === image.frame) image.noise = event.noise; },
-  progress(image, event) { if (renewed(image, event.revision)) image.progress = event; },
+  progress(image, event) {  // once the result is there, the work is on its gain, which is not waited for
+    if (renewed(image, event.revision) && !image.result) image.progress = event;
+  },
   tiles(image, event) { if (renewed(image, event.revision)) tiles.renew(image.id, event.revision, event.frame ?? null, event.rectangle); },
   done(image, event) {
     if (!renewed(image, event.revision)) return;
@@ -645,7 +647,7 @@ async function synchronise() {
   document.body.classList.remove("lost");
   ({ methods, folder } = state);
   largest = state.largest_upload || Infinity;
-  amountOfColour = Boolean(state.colour);
+  amountOfColour = Boolean(state.colour_amount);
   drawMethods();
   const alive = new Set(state.images.map(({ id }) => id));
   for (const described of state.images) adopt(described);

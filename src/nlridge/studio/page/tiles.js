@@ -146,12 +146,13 @@ export function makeTiles(repaint) {
         (right - left) / reduced, (lower - upper) / reduced, toX, toY, endX - toX, endY - toY,
       );
     }
-    return states.has("waiting") ? "waiting" : states.has("fast") ? "fast" : "exact";
+    if (states.has("waiting")) return states.size > 1 ? "partly" : "waiting";
+    return states.has("fast") ? "fast" : "exact";
   }
 
   return {
     // Paints all canvases, `shown` being pairs of a canvas and a look, and returns the state of each: "exact" if all its
-    // pixels are those that will be saved, "fast" if some are preliminary, "waiting" if some are still to come.
+    // pixels are those that will be saved, "fast" if some are preliminary, "partly" or "waiting" if some or all are to come.
     paint(image, shown, view) {
       wanted.clear();
       const used = new Set();
