@@ -9,7 +9,9 @@ from . import (
     frontier,
     large,
     measuring,
+    migrating,
     noise,
+    peers,
     poisson,
     quality,
     real,
@@ -37,6 +39,7 @@ MEASUREMENTS = {
     "tensors": tensors,
     "video": video,
     "large": large,
+    "migrating": migrating,
 }
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
@@ -56,5 +59,6 @@ measuring.add_arguments(parser)
 for measurement in MEASUREMENTS.values():
     measurement.add_arguments(parser)
 options = parser.parse_args()
+peers.use(options)
 for name in options.only:
     MEASUREMENTS[name].run(options)

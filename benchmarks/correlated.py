@@ -7,6 +7,7 @@ import numpy as np
 import nlridge
 
 from .images import image_sets, psnr
+from .methods import restore_trapz
 from .progress import shown
 
 _SEED = 70000  # of the first image
@@ -113,8 +114,7 @@ def _ours(method):
 def _bm3d():
     from bm3d import bm3d
 
-    # The package calls it by the name that it had before NumPy 2.
-    vars(np).setdefault("trapz", np.trapezoid)
+    restore_trapz()
 
     def call(noisy, spectrum):
         return 255 * bm3d(noisy / 255, spectrum / 255**2, profile="refilter")

@@ -4,6 +4,8 @@
   "bm3d,threshold=1.414,steps=1".  p1, m1, p2 and m2 are the patch and group sizes of both steps; steps=1 omits the
   second step, steps=3 repeats it on its own result; threshold and noisier are options of the families.
 - Another package: one of `OTHERS`.
+- A denoiser of others that is written here, with options after commas: "dncnn", "dip,iterations=300"; or a command line
+  for any other program.  See `benchmarks.peers`.
 - "noisy": the image itself.
 """
 
@@ -22,6 +24,7 @@ from nlridge.engines import cpu
 from nlridge.families import BM3D, Bayes, Ridge
 from nlridge.families.bm3d import haar
 
+from . import peers
 from .images import colour
 
 _FAMILIES = {"nl-ridge": Ridge, "nl-bayes": Bayes, "bm3d": partial(BM3D, group_transform=haar)}
@@ -39,6 +42,8 @@ def denoiser(name, workers=None):
         return lambda noisy, sigma: noisy
     if name in OTHERS:
         return OTHERS[name]()
+    if peers.is_peer(name):
+        return peers.denoiser(name)
 
     def call(noisy, sigma):
         chosen = recipe(name, sigma)
@@ -113,6 +118,11 @@ def _bm3d():
     from bm3d import bm3d as package
 
     return package
+
+
+def restore_trapz():
+    """Let the bm3d package call `numpy.trapezoid` by the name that it had before NumPy 2."""
+    vars(np).setdefault("trapz", np.trapezoid)
 
 
 OTHERS = {

@@ -1,21 +1,29 @@
 """Damaged image files of every format: each is read, or refused in one sentence."""
 
+import gzip
 import io
 import re
 import struct
+import tempfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import imagecodecs
+import mrcfile
+import nibabel
 import numpy as np
+import pydicom
 import tifffile
 from astropy.io import fits
 from PIL import Image
 
-from nlridge.files import Layer, Picture, read, suffixes, write
+from nlridge.files import Layer, Picture, format_of, read, suffixes, write
 from nlridge.jobs.batch import clean_picture
+
+from .microscopes import czi_bytes, lif_bytes, nd2_bytes
 
 Random = np.random.Generator
 
@@ -40,9 +48,15 @@ def run(seed: int, folder: Path) -> None:
         data = _DAMAGES[rng.integers(len(_DAMAGES))](rng, data)
     if suffix == ".png" and rng.random() < 0.7:
         data = _with_checksums(data)  # or it would be refused before anything else is read
+    if suffix == ".nii.gz":
+        data = gzip.compress(data, mtime=0)
+        if rng.random() < 0.3:
+            data = _flip(rng, data)
     source = folder / f"damaged{suffix}"
     source.write_bytes(data)
-    target = folder / f"cleaned{suffix if rng.random() < 0.5 else rng.choice(suffixes())}"
+    writable = [name for name in suffixes() if hasattr(format_of(name), "write")]
+    same = suffix in writable and rng.random() < 0.5
+    target = folder / f"cleaned{suffix if same else rng.choice(writable)}"
     axes = rng.choice([None, "YX", "YXC", "CYX", "ZYX"])
     try:
         _clean(source, target, axes)
@@ -73,7 +87,7 @@ def _clean(source: Path, target: Path, axes: str | None) -> None:
 def _expect_readable(target: Path, written: Picture) -> None:
     """The output can be read, and holds as many pixels as were written."""
     axes = "YXC" if written.alpha is not None else written.layers[0].axes
-    plain = target.suffix in (".npy", ".fits", ".fit", ".fts")
+    plain = target.suffix in (".npy", ".fits", ".fit", ".fts", ".h5", ".hdf5")
     try:
         again = read(target, axes if plain and len(axes) > 2 else None)
     except ValueError as error:
@@ -89,7 +103,10 @@ def _expect_readable(target: Path, written: Picture) -> None:
 
 
 def _valid(rng: Random) -> tuple[str, bytes]:
-    makers = [_png, _jpeg, _webp, _bmp, _tiff, _tiff, _tiff, _npy, _fits]
+    makers = [
+        *(_png, _jpeg, _webp, _bmp, _tiff, _tiff, _tiff, _npy, _fits),
+        *(_mrc, _nifti, _dicom, _hdf5, _czi, _lif, _nd2),
+    ]
     return makers[rng.integers(len(makers))](rng)
 
 
@@ -198,6 +215,107 @@ def _fits(rng: Random) -> tuple[str, bytes]:
     units = [image, table] if rng.random() < 0.3 else [image]
     fits.HDUList(units).writeto(data, checksum=bool(rng.random() < 0.3))
     return ".fits", data.getvalue()
+
+
+def _by_file(suffix: str, save: Callable[[str], Any]) -> bytes:
+    """What a library writes that wants the name of a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"file{suffix}"
+        save(str(path))
+        return path.read_bytes()
+
+
+def _volume(rng: Random, kinds: list[str]) -> Any:
+    frames = (int(rng.integers(2, 4)),) if rng.random() < 0.5 else ()
+    return _pixels(rng, rng.choice(kinds), *frames, *_sides(rng))
+
+
+def _mrc(rng: Random) -> tuple[str, bytes]:
+    pixels = _volume(rng, ["i1", "i2", "u2", "f4"])
+
+    def save(name: str) -> None:
+        with mrcfile.new(name, pixels) as file:
+            if pixels.ndim == 3 and rng.random() < 0.5:
+                file.set_image_stack()
+            file.voxel_size = 1.5
+
+    return ".mrc", _by_file(".mrc", save)
+
+
+def _nifti(rng: Random) -> tuple[str, bytes]:
+    """Not compressed, although its name ends in .gz at times: `run` compresses what has been damaged."""
+    pixels = _volume(rng, ["u1", "i2", "f4", "f8"])
+    kind = nibabel.Nifti2Image if rng.random() < 0.3 else nibabel.Nifti1Image
+    image = kind(pixels.T, np.diag([1.0, 2, 3, 1]), dtype=pixels.dtype)
+    return str(rng.choice([".nii", ".nii.gz"])), image.to_bytes()
+
+
+def _dicom(rng: Random) -> tuple[str, bytes]:
+    pixels = _volume(rng, ["u1", "i2", "u2"])
+    data = pydicom.Dataset()
+    data.file_meta = pydicom.dataset.FileMetaDataset()
+    data.file_meta.TransferSyntaxUID = rng.choice(list(pydicom.uid.AllTransferSyntaxes)[:4])
+    data.SOPClassUID, data.SOPInstanceUID = pydicom.uid.CTImageStorage, "1.2.3"
+    data.file_meta.MediaStorageSOPClassUID = data.SOPClassUID
+    data.file_meta.MediaStorageSOPInstanceUID = data.SOPInstanceUID
+    data.Rows, data.Columns = pixels.shape[-2:]
+    if pixels.ndim == 3:
+        data.NumberOfFrames, data.FrameTime = len(pixels), "40"
+    data.SamplesPerPixel, data.PhotometricInterpretation = 1, "MONOCHROME2"
+    data.BitsAllocated = data.BitsStored = 8 * pixels.dtype.itemsize
+    data.HighBit, data.PixelRepresentation = data.BitsStored - 1, int(pixels.dtype.kind == "i")
+    data.RescaleSlope, data.PixelSpacing = "1.5", [0.5, 0.5]
+    little = data.file_meta.TransferSyntaxUID.is_little_endian
+    content = pixels.astype(pixels.dtype.newbyteorder("<" if little else ">")).tobytes()
+    data.PixelData = content + b"\0" * (len(content) % 2)
+    data["PixelData"].VR = "OW"
+    packed = rng.choice(["", "rle", "jpegls", "jpeg2k"])
+    if packed == "rle" and pixels.dtype.kind == "u":
+        data.compress(pydicom.uid.RLELossless, pixels, encoding_plugin="pydicom")
+    elif packed and pixels.dtype == np.uint16:
+        encode = imagecodecs.jpegls_encode if packed == "jpegls" else imagecodecs.jpeg2k_encode
+        planes = pixels.reshape(-1, *pixels.shape[-2:])
+        data.PixelData = pydicom.encaps.encapsulate([encode(plane) for plane in planes])
+        data["PixelData"].VR, data["PixelData"].is_undefined_length = "OB", True
+        names = {"jpegls": "JPEGLSLossless", "jpeg2k": "JPEG2000"}
+        data.file_meta.TransferSyntaxUID = getattr(pydicom.uid, names.get(packed, "JPEG2000"))
+    return ".dcm", _by_file(".dcm", lambda name: data.save_as(name, enforce_file_format=True))
+
+
+def _hdf5(rng: Random) -> tuple[str, bytes]:
+    pixels = _volume(rng, ["u1", "i2", "f4"])
+
+    def save(name: str) -> None:
+        with h5py.File(name, "w", libver=rng.choice(["earliest", "latest"])) as file:
+            options = {"chunks": True, "compression": "gzip"} if rng.random() < 0.5 else {}
+            array = file.create_dataset("entry/data", data=pixels, **options)
+            for dimension, axis in zip(array.dims, "zyx"[-pixels.ndim :], strict=True):
+                dimension.label = axis
+
+    return ".h5", _by_file(".h5", save)
+
+
+def _microscope(rng: Random) -> tuple[Any, dict[str, Any]]:
+    axes = str(rng.choice(["YX", "ZYX", "TCYX", "TZCYX"]))
+    shape = [2] * (len(axes) - 2) + [int(n) for n in rng.integers(4, 25, 2)]
+    pixels = _pixels(rng, rng.choice(["u1", "u2"]), *shape)
+    return (pixels, axes), {"spacing": (0.5, 0.1, 0.1), "channels": ["a", "b"]}
+
+
+def _czi(rng: Random) -> tuple[str, bytes]:
+    arguments, options = _microscope(rng)
+    packed = rng.random() < 0.3
+    return ".czi", czi_bytes(*arguments, **options, pack=(5, imagecodecs.zstd_encode) if packed else None)  # fmt: skip
+
+
+def _lif(rng: Random) -> tuple[str, bytes]:
+    arguments, options = _microscope(rng)
+    return ".lif", lif_bytes(*arguments, **options)
+
+
+def _nd2(rng: Random) -> tuple[str, bytes]:
+    arguments, options = _microscope(rng)
+    return ".nd2", nd2_bytes(*arguments, **options)
 
 
 # Damage.

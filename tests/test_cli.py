@@ -161,10 +161,10 @@ def test_bash_accepts_the_completion_script():
 
 def test_the_methods_of_the_command_line_are_the_recipes():
     from nlridge import method_names
-    from nlridge.cli.commands import _PURPOSES
+    from nlridge.algorithm.recipes import PURPOSES
     from nlridge.cli.parser import _METHODS
 
-    assert method_names() == _METHODS == tuple(_PURPOSES)
+    assert method_names() == _METHODS == tuple(PURPOSES)
 
 
 def test_the_kinds_of_noise_of_the_command_line_are_those_of_python():

@@ -49,11 +49,13 @@ ORDER = [
     "planning",
     "video",
     "files",
+    "display",
     "large",
     "torch",
     "api",
     "jobs",
     "pages",
+    "studio",
     "cli",
 ]
 """Folders, and modules beside them: none imports from those after it."""

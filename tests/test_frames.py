@@ -356,6 +356,39 @@ def test_noise_is_estimated_once_from_several_frames(method):
     assert abs(nlridge.denoise_with_details(noisy, time_axis=0).noise.level - 20) < 1.5
 
 
+@pytest.mark.parametrize("channels", [1, 2])
+def test_the_noise_of_a_video_most_of_whose_frames_are_missing(channels):
+    """Also if each channel has pixels in other frames, as in a microscope that records one of them at a time."""
+    clean = np.stack([scene(30, (80, 96))] * channels, axis=1)
+    noisy = with_noise(clean)
+    gone = np.ones((30, channels), bool)
+    for channel in range(channels):
+        gone[3 + channel :: 4, channel] = False
+    noisy[gone] = np.nan
+    result = nlridge.denoise(noisy, time_axis=0, channel_axis=1, method="fast")
+    assert np.array_equal(np.isnan(result).all((2, 3)), gone)
+    assert psnr(result[~gone], clean[~gone]) > psnr(noisy[~gone], clean[~gone]) + 5
+    late = nlridge.denoise_frames(noisy[:, 0][[0] * 9 + [3, 7, 11]], method="fast")
+    assert late.noise.level == pytest.approx(20, rel=0.15)
+    assert psnr(np.stack(list(late))[9:], clean[[3, 7, 11], 0]) > 26
+
+
+def test_a_stream_tells_its_noise():
+    """Also before the first frame is asked for, and without changing the frames."""
+    noisy = with_noise(scene(10))
+    estimated = nlridge.denoise_frames(iter(noisy), noise="gaussian", method="fast")
+    assert estimated.noise.sigma == pytest.approx(20, rel=0.1)
+    assert (estimated.noise_given, estimated.doubt) == (False, "")
+    silent = nlridge.denoise_frames(iter(noisy), noise="gaussian", method="fast")
+    np.testing.assert_array_equal(np.stack(list(estimated)), np.stack(list(silent)))
+    given = nlridge.denoise_frames(iter(noisy), 1e-9, method="fast")
+    with pytest.warns(UserWarning, match="sigma is 1e-09"):
+        assert given.doubt.startswith("sigma is 1e-09, which has no effect")
+    assert (given.noise_given, given.noise) == (True, nlridge.GaussianNoise(1e-9))
+    with pytest.raises(ValueError, match="frames is empty; expected at least one frame"):
+        nlridge.denoise_frames([]).noise  # noqa: B018
+
+
 def test_strength_removes_more():
     noisy = with_noise(scene(4))
     removed = [
@@ -498,6 +531,21 @@ def test_colours_of_a_volume():
         psnr(result, clean)
         > psnr(nlridge.denoise(noisy, 20, stack_axis=0, channel_axis=-1), clean) + 0.5
     )
+
+
+def test_a_map_of_levels_of_a_volume():
+    """Patches that extend over slices take the level of each pixel from its own slice and channel."""
+    clean = np.stack([volume(), 0.5 * volume() + 20], axis=-1)
+    levels = np.empty(clean.shape)
+    levels[..., 0] = np.linspace(5, 40, len(clean))[:, None, None]
+    levels[..., 1] = 10
+    noisy = clean + levels * np.random.default_rng(0).normal(size=clean.shape)
+    options = {"depth_axis": 0, "channel_axis": -1, "spacing": (1, 1, 1)}
+    result = nlridge.denoise(noisy, levels, workers=1, **options)
+    assert np.array_equal(nlridge.denoise(noisy, levels, workers=2, **options), result)
+    assert psnr(result, clean) > psnr(nlridge.denoise(noisy, 19.0, **options), clean) + 1
+    even = nlridge.denoise(noisy, np.full(clean.shape, 20.0), **options)
+    assert np.abs(even - nlridge.denoise(noisy, 20.0, **options)).max() < 0.5
 
 
 # Settings and arguments.

@@ -21,12 +21,13 @@ from nlridge.algorithm.inputs import PlaneNoise, StepInputs
 from nlridge.algorithm.passes import Pass
 from nlridge.cli import main
 from nlridge.engines import cpu
+from nlridge.engines.grid import Window, whole_window
 from nlridge.large import limits, resume, scales
 from nlridge.large.bands import bands_of
 from nlridge.large.executors import Cluster
 from nlridge.large.frames import Frame, Source, _scan, sample_of
 from nlridge.large.lazy import LazyImage
-from nlridge.large.scales import BandScales, Part
+from nlridge.large.scales import ImagesInParts, Part
 from nlridge.planning.levels import counted
 from nlridge.planning.missing import fill
 
@@ -98,7 +99,8 @@ def test_any_rows_of_a_step():
     inputs = StepInputs(image, guide=image, similar=image, noise=PlaneNoise(400.0))
     whole, _ = cpu.run_pass(inputs, step, workers=2, tick=lambda: None)
     for rows in (range(211), range(5, 9), range(70, 150), range(200, 211)):
-        strips = cpu.strips(inputs, step, None, rows=rows, workers=1, tick=lambda: None)
+        window = Window(rows, range(90))
+        strips = cpu.strips(inputs, step, None, window=window, workers=1, tick=lambda: None)
         at = rows.start
         for some, strip, _ in strips:
             assert some.start == at
@@ -109,11 +111,14 @@ def test_any_rows_of_a_step():
 
 def test_arithmetic_of_images_that_are_not_in_memory():
     a, b = noisy(10, 5, 2), noisy(10, 5, 2, seed=1)
+    everything = whole_window(a.shape[1:])
     x, y = (
-        LazyImage(image.shape, lambda top, bottom, i=image: i[:, top:bottom]) for image in (a, b)
+        LazyImage(image.shape, lambda window, i=image: i[window.inside(everything)])
+        for image in (a, b)
     )
     assert np.array_equal((x + 0.25 * (y - x))[:, 2:7], (a + 0.25 * (b - a))[:, 2:7])
     assert np.array_equal(x[:1][:, 3:5], a[:1, 3:5])
+    assert np.array_equal((x**2)[:, 3:5, 1:], (a**2)[:, 3:5, 1:])
 
 
 def test_the_noise_of_a_sample_is_near_that_of_the_whole():
@@ -149,7 +154,7 @@ def test_a_pyramid_of_images_stays_one(tmp_path, version, capsys):
     group = zarr.create_group(tmp_path / "in.zarr", zarr_format=version, attributes=about)
     group.create_array("0", data=image, chunks=(1, 1, 64, 64))
     group.create_array("1", data=image[..., ::2, ::2], chunks=(1, 1, 64, 64))
-    options = ["--method", "fast", "--sigma", "1000", "--tile", "64"]
+    options = ["--method", "fast", "--sigma", "1000", "--tile", "64", "--frames", "independent"]
     assert (
         main(["denoise", str(tmp_path / "in.zarr"), "-o", str(tmp_path / "out.zarr"), *options])
         == 0
@@ -1020,21 +1025,22 @@ def test_masks_and_maps_on_a_cluster(client, tmp_path):
     assert np.array_equal(tiled[:], nlridge.denoise(**arrays, **options))
 
 
-class InBands(BandScales):
+class InBands(ImagesInParts):
     """Images in memory, computed in bands."""
 
     def __init__(self, band_height):
         self.band_height = band_height
 
-    def computed(self, shape, function, *inputs):
+    def image_of(self, shape, function, inputs):
         bands = []
         for rows in bands_of(shape[1], self.band_height):
-            needed = [rows_of(rows) for _, rows_of in inputs]
+            window = Window(rows, range(shape[2]))
+            needed = [(image, part(window)) for image, part in inputs]
             parts = [
-                Part(some, image[:, some.start : some.stop])
-                for (image, _), some in zip(inputs, needed, strict=True)
+                Part(part, image[part.inside(whole_window(image.shape[1:]))])
+                for image, part in needed
             ]
-            bands.append(function(rows, *parts))
+            bands.append(function(window, *parts))
         result = np.concatenate(bands, axis=1)
         assert result.shape == shape
         return result
@@ -1045,15 +1051,16 @@ def test_scales_and_holes_in_bands(band_height, monkeypatch):
     monkeypatch.setattr(scales, "_SMALL", 4)
     monkeypatch.setattr(scales, "_WIDE", 50)
     bands, rng = InBands(band_height), np.random.default_rng(0)
-    for shape in ((2, 73, 97), (1, 1, 40), (1, 65, 3)):
+    for shape in ((2, 73, 97), (1, 1, 40), (1, 65, 3), (1, 300, 260)):
         image = rng.normal(100, 20, shape).astype(np.float32)
         coarse, noise = pyramid.coarser(image), PlaneNoise(image)
         assert np.array_equal(bands.coarser(image), coarse)
         coarse_noise = pyramid.coarser_noise(noise)
         assert np.array_equal(bands.coarser_noise(noise).variance, coarse_noise.variance)
-        for most in (3.0, coarse_noise.level):
-            expected = pyramid.with_coarse(image, coarse[:, ::-1], 2, most)
-            assert np.array_equal(bands.with_coarse(image, coarse[:, ::-1], 2, most), expected)
+        for level, most in ((1, 3.0), (2, coarse_noise.level), (3, 3.0)):
+            expected = pyramid.with_coarse(image, coarse[:, ::-1], level, most)
+            result = bands.with_coarse(image, coarse[:, ::-1], level, most)
+            assert np.array_equal(result, expected)
         for share in (0.1, 0.9, 0.999, 1.0):
             holes = np.where(rng.random(shape) < share, np.float32(np.nan), image)
             holes[:, 20:70, 10:90] = np.nan

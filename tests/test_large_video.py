@@ -15,6 +15,7 @@ import pytest
 import nlridge
 from nlridge.algorithm.tuning import Tuning
 from nlridge.api.sequences import ArrayFrames
+from nlridge.cli import main
 from nlridge.engines.stream import Stream
 from nlridge.large.disk import NewArray, open_read_only
 from nlridge.large.frames import Frame, frames_of, sources_of
@@ -241,6 +242,42 @@ def test_some_frames_of_a_video_with_repeated_frames():
         assert np.array_equal(part, whole[first : first + 2])
 
 
+FROZEN = np.repeat(moving(30, 24, 26), [1] * 8 + [40] + [1] * 21, axis=0)  # from frame 8 to 47
+
+
+def test_some_frames_of_a_video_that_freezes():
+    """For longer than the reach of the method."""
+    plan, read = planned(FROZEN, "fast", TIME)
+    assert sum(plan.reach) < 40
+    whole = np.array([images[-1] for images in plan.run(read, 1)])
+    for workers in (2, 3):
+        assert np.array_equal(whole, [images[-1] for images in plan.run(read, workers)])
+    assert np.array_equal(whole[8:48], np.repeat(whole[8:9], 40, axis=0))
+    for frames in (range(30, 32), range(47, 50), range(23, 26), range(52, 54)):
+        part = [images[-1] for images in plan.run(read, 1, frames=frames)]
+        assert np.array_equal(part, whole[frames.start : frames.stop])
+
+
+def test_a_video_that_freezes_is_resumed(tmp_path):
+    options = {"time_axis": 0, "method": "fast", **GIVEN}
+    with pytest.raises(Stopped):
+        nlridge.denoise(FROZEN, out=tmp_path / "out.npy", progress=stops_at(35), **options)
+    resumed = nlridge.denoise(FROZEN, out=tmp_path / "out.npy", **options)
+    assert np.array_equal(resumed, nlridge.denoise(FROZEN, **options))
+
+
+def test_a_video_of_dask_that_freezes():
+    """A task that begins with repetitions cannot read the frames before; only these frames differ, by little."""
+    dask = pytest.importorskip("dask.array")
+    options = {"time_axis": 0, "method": "fast", **GIVEN}
+    whole = nlridge.denoise(FROZEN, **options)
+    lazy = nlridge.denoise(dask.from_array(FROZEN, chunks=(4, -1, -1)), **options)
+    result = lazy.compute()
+    differs = np.flatnonzero([not np.array_equal(a, b) for a, b in zip(result, whole, strict=True)])
+    assert np.array_equal(differs, range(32, 48))  # the second task reads frames from 12 on
+    assert np.std(result[32:48] - whole[32:48]) < 4
+
+
 # A run that is stopped.
 
 
@@ -270,7 +307,8 @@ def test_a_video_is_resumed_where_it_stopped(suffix, tmp_path):
     written = nlridge.denoise(video, out=out, progress=lambda *done: seen.append(done), **options)
     assert np.array_equal(written[:], nlridge.denoise(video.array, **options))
     # Some frames before are read again, after those that are checked and sampled.
-    assert video.read[60 + 8] == (21, 22)
+    assert video.read[60 + 8 : 60 + 10] == [(40, 41), (41, 42)]  # whether one repeats the other
+    assert video.read[60 + 10] == (21, 22)
     assert seen == [(k, 60) for k in range(41, 61)]
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
 
@@ -527,6 +565,49 @@ def test_a_stack_with_several_axes(tmp_path):
     options = {"stack_axis": 0, "channel_axis": 1, "depth_axis": 2, "spacing": (1, 1, 1)}
     whole = nlridge.denoise(stack, 20, method="fast", **options)
     assert np.array_equal(open_read_only(out), nlridge.to_dtype(whole, np.uint8))
+
+
+@pytest.mark.parametrize("deeper", [1.0, 4.0])
+def test_a_pyramid_of_volumes_on_the_command_line(deeper, tmp_path, capsys):
+    """It is resumed, and keeps its metadata, which say whether voxels are isotropic."""
+    volume = np.clip(moving(20, 24, 26)[:, None], 0, 255).astype(np.uint8)  # (depth, channel, ...)
+    group = zarr.create_group(tmp_path / "in.zarr", zarr_format=2)
+    group.create_array("0", data=volume, chunks=(10, 1, 24, 26))
+    group.create_array("1", data=volume[:, :, ::2, ::2], chunks=(10, 1, 12, 13))
+    names = [{"name": a, "type": "space", "unit": "micrometer"} for a in "zyx"]
+    axes = [names[0], {"name": "c", "type": "channel"}, *names[1:]]
+    levels = [
+        {"path": str(k), "coordinateTransformations": [{"type": "scale", "scale": [deeper, 1, f, f]}]}
+        for k, f in enumerate((1, 2))
+    ]  # fmt: skip
+    group.attrs["multiscales"] = [{"version": "0.4", "axes": axes, "datasets": levels}]
+    words = ["denoise", str(tmp_path / "in.zarr"), "-o", str(tmp_path / "out.zarr"), "--json"]
+    words += ["--method", "fast", "--sigma", "20"]
+    original, written = Frame.write, []
+
+    def write(frame, *arguments):
+        if len(written) == 12:
+            raise KeyboardInterrupt
+        written.append(frame.number)
+        original(frame, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Frame, "write", write)
+        assert main(words) == 130
+        assert "interrupted with" in capsys.readouterr().err
+    resumed = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            Frame, "write", lambda frame, *a: (resumed.append(frame), original(frame, *a))
+        )
+        assert main(words) == 0
+    assert 8 <= len(resumed) < 20
+    result = zarr.open_group(tmp_path / "out.zarr", mode="r")
+    assert dict(result.attrs) == dict(group.attrs)
+    options = {"depth_axis": 0, "channel_axis": 1, "spacing": (deeper, 1, 1), "method": "fast"}
+    expected = nlridge.to_dtype(nlridge.denoise(volume, 20, **options), np.uint8)
+    assert np.array_equal(result["0"][:], expected)
+    assert result["1"].shape == (20, 1, 12, 13)
 
 
 def test_isotropic_volumes_are_recognised():

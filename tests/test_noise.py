@@ -1,6 +1,7 @@
 """Noise models, and their estimation from the image alone."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -99,6 +100,25 @@ def test_missing_pixels_do_not_count():
     spoilt = np.where(gone, 1e6, noisy)
     assert estimate_sigma(spoilt, mask=gone) == pytest.approx(10, abs=0.2)
     assert estimate_sigma(np.where(gone, np.nan, noisy)) == estimate_sigma(spoilt, mask=gone)
+
+
+@pytest.mark.parametrize("with_noise", [False, True])
+def test_a_gradient_without_noise(with_noise):
+    """Such as a test image of integers, in which most variances are exactly 0. Another channel may have noise."""
+    y, x = np.mgrid[:160, :200]
+    channels = [(x // 2).astype(np.int8), (y // 2).astype(np.int8), (x // 2).astype(np.int8)]
+    if with_noise:
+        noise = np.random.default_rng(0).normal(0, 1, x.shape) * np.sqrt(2 + x / 4)
+        channels[1] = np.clip(y // 4 + noise, -128, 127).astype(np.int8)
+    image = np.stack(channels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        levels = np.broadcast_to(nlridge.estimate_noise(image, channel_axis=0).level, 3)
+        volume = np.stack([image, image, image, image])
+        result = nlridge.denoise(volume, method="fast", depth_axis=0, channel_axis=1)
+    assert max(levels[0], levels[2]) < 0.5
+    assert (levels[1] > 1.5) == with_noise
+    assert np.abs(result[:, [0, 2]] - volume[:, [0, 2]]).max() < 2
 
 
 def test_saturated_pixels_do_not_spoil_the_estimate():

@@ -47,7 +47,7 @@ def test_the_archives_hold_what_they_should(archives):
         "nlridge/__init__.py",
         "nlridge/py.typed",
         "nlridge/pages/report.html",
-        "nlridge/pages/stage.js",
+        "nlridge/display/stage.js",
     } <= set(names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"nlridge"}
     with tarfile.open(source) as opened:

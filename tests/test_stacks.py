@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tifffile
 
+import nlridge
 from nlridge.cli import main
 from nlridge.files import Layer, read
 from nlridge.jobs import batch
@@ -136,6 +137,42 @@ def test_pages_belong_together_if_the_user_says_so(tmp_path, calls, capsys):
     ]
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert all(line["status"] == "done" for line in lines)
-    axis = ["--stack-axis", "0", "--frames", "time", "--tile", "64"]
-    assert main(["denoise", str(tmp_path / "b.npy"), *axis, "--overwrite"]) == 1
-    assert "--frames is time; expected auto or independent" in capsys.readouterr().err
+
+
+def test_a_hyperstack_in_tiles(tmp_path, capsys, monkeypatch):
+    """As in memory, with the same axes and pixel sizes, unless its frames are large."""
+    pixels = hyperstack(tmp_path / "a.tif")
+    words = ["denoise", str(tmp_path / "a.tif"), "--sigma", "10", "--method", "fast"]
+    assert main([*words, "-o", str(tmp_path / "whole.tif")]) == 0
+    assert main([*words, "-o", str(tmp_path / "tiled.tif"), "--tile", "64"]) == 0
+    said = "12 frames, denoised together in time, with Gaussian noise"
+    assert [said in line for line in capsys.readouterr().out.splitlines()] == [True, True]
+    tiled = read(tmp_path / "tiled.tif").layers[0]
+    assert np.array_equal(tiled.pixels, read(tmp_path / "whole.tif").layers[0].pixels)
+    assert (tiled.axes, tiled.spacing) == ("TZCYX", pytest.approx((2, 0.25, 0.25)))
+    with tifffile.TiffFile(tmp_path / "tiled.tif") as file:
+        assert 'TimeIncrement="0.5"' in file.ome_metadata
+        assert 'PhysicalSizeZ="2.0" PhysicalSizeZUnit="µm"' in file.ome_metadata
+    monkeypatch.setattr("nlridge.jobs.tiled._LARGEST", 1500)
+    large = [*words, "--tile", "64", "--overwrite", "-o", str(tmp_path / "tiled.tif")]
+    assert main([*large, "--json"]) == 0
+    (note,) = json.loads(capsys.readouterr().out)["notes"]
+    assert note.startswith("frames were denoised independently, as they are large; --frames time")
+    alone = nlridge.denoise(pixels[0, 0], 10, method="fast", channel_axis=0)
+    result = read(tmp_path / "tiled.tif").layers[0].pixels[0, 0]
+    assert np.array_equal(result, nlridge.to_dtype(alone, np.uint16))
+    assert main([*large, "--scheduler", "tcp://127.0.0.1:1", "--frames", "time"]) == 1
+    monkeypatch.undo()
+    zarr = str(tmp_path / "tiled.zarr")
+    assert main([*words, "--scheduler", "tcp://127.0.0.1:1", "-o", zarr]) == 1
+    expected = "--scheduler is tcp://127.0.0.1:1; expected none for frames that belong together"
+    assert expected in capsys.readouterr().err
+
+
+def test_frames_of_a_plain_array_in_tiles(tmp_path):
+    pages = np.random.default_rng(0).normal(100, 10, (20, 20, 24)).astype(np.float32)
+    np.save(tmp_path / "a.npy", pages)
+    words = ["--sigma", "10", "--method", "fast", "--tile", "64", "--stack-axis", "0"]
+    assert main(["denoise", str(tmp_path / "a.npy"), *words, "--frames", "time"]) == 0
+    result = np.load(tmp_path / "a_denoised.npy")
+    assert np.array_equal(result, nlridge.denoise(pages, 10, method="fast", time_axis=0))

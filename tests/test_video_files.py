@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import re
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -232,7 +233,7 @@ def test_sigma_is_that_of_the_luma():
     assert sigma_of([1, 2, 3], parts_of(av.VideoFrame(8, 8, "gbrp")), 0) == [1, 2, 3]
 
 
-def test_luma_and_chroma_are_denoised(tmp_path):
+def test_luma_and_chroma_are_denoised(tmp_path, capsys):
     """Each with its own noise, which is estimated."""
     y, x = np.mgrid[:64, :96]
     rng = np.random.default_rng(0)
@@ -247,7 +248,15 @@ def test_luma_and_chroma_are_denoised(tmp_path):
             out.mux(stream.encode(frame))
         out.mux(stream.encode(None))
     words = ["denoise", str(tmp_path / "a.mkv"), "--noise", "gaussian", "--method", "fast"]
-    assert main(words) == 0
+    page = tmp_path / "r.html"
+    assert main([*words, "--json", "--report", str(page)]) == 0
+    line = json.loads(capsys.readouterr().out)
+    assert line["noise"]["sigma"] == pytest.approx(15, rel=0.1)
+    assert line["chroma_noise"]["sigma"] == pytest.approx(5, rel=0.2)
+    assert not line["noise_given"]
+    luma, chroma = line["noise"]["words"], line["chroma_noise"]["words"]
+    shown = f"<dt>noise</dt><dd>{luma} (estimated) in luma, {chroma} in chroma</dd>"
+    assert shown in page.read_text("utf-8")
     for planes in planes_of(tmp_path / "a_denoised.mkv"):
         for plane, clean, level in zip(planes, scene, (15, 5, 5), strict=True):
             assert np.sqrt(np.mean((plane - clean) ** 2)) < 0.5 * level
@@ -348,11 +357,19 @@ def test_the_command_line_denoises_clips_and_images_in_a_folder(tmp_path, capsys
     clip, image = map(json.loads, capsys.readouterr().out.splitlines())
     assert (clip["status"], clip["frames"], clip["notes"]) == ("done", 4, [])
     assert 8 < clip["removed"] < 13
+    assert clip["noise"]["words"] == "Gaussian noise with a standard deviation of 12"
+    assert (clip["noise_given"], clip["unchanged"]) == (True, "")
+    assert "chroma_noise" not in clip
     assert image["status"] == "done"
     after = np.array([planes[0] for planes in planes_of(tmp_path / "a_denoised.mkv")])
     assert np.sqrt(np.mean((after - scene) ** 2)) < 7
     assert main([*words, "--overwrite"]) == 0
-    assert "a_denoised.mkv: 4 frames, removed " in capsys.readouterr().out
+    how = "denoised together in time, with" if frames == "auto" else "the first with"
+    words = f"a_denoised.mkv: 4 frames, {how} {clip['noise']['words']} (given); removed "
+    printed = capsys.readouterr().out
+    assert words in printed
+    share = int(re.search(r"\(rms\), (\d+)% of its level", printed)[1])
+    assert share == pytest.approx(100 * clip["removed"] / 12, abs=1)
 
 
 def test_the_command_line_says_what_it_expects(tmp_path, capsys):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .api.details import Denoised, denoise_with_details
     from .api.estimating import estimate_noise, estimate_sigma
     from .api.quality import Quality, estimate_quality
-    from .api.sequences import denoise_frames
+    from .api.sequences import DenoisedFrames, denoise_frames
     from .families import Estimator, Family
     from .noise.correlated import CorrelatedNoise
     from .noise.curve import CurveNoise
@@ -27,6 +27,7 @@ _HOMES = {
     "CorrelatedNoise": ".noise.correlated",
     "CurveNoise": ".noise.curve",
     "Denoised": ".api.details",
+    "DenoisedFrames": ".api.sequences",
     "Estimator": ".families",
     "Family": ".families",
     "FrameSearch": ".algorithm.settings",
@@ -54,6 +55,7 @@ __all__ = [
     "CorrelatedNoise",
     "CurveNoise",
     "Denoised",
+    "DenoisedFrames",
     "Estimator",
     "Family",
     "FrameSearch",

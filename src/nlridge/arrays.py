@@ -23,6 +23,11 @@ def is_dask(image: Any) -> bool:
     return type(image).__module__.partition(".")[0] == "dask"
 
 
+def is_sliceable(image: Any) -> bool:
+    """Whether an image is an array of which parts can be read, so that it need not be in memory."""
+    return all(hasattr(image, name) for name in ("shape", "dtype", "__getitem__"))
+
+
 def library(array: Any) -> Any:
     """The module that an array belongs to: NumPy or PyTorch."""
     return sys.modules["torch"] if is_tensor(array) else np

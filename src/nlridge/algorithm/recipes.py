@@ -100,6 +100,17 @@ def table_level(sigma: float, data_range: float) -> float:
     return float(f"{level:.6g}")
 
 
+PURPOSES = {
+    "fast": "previews, or thousands of images",
+    "standard": "the best choice for most images",
+    "best": "the highest quality, if time does not matter",
+    "nl-ridge": "NL-Ridge as published",
+    "nl-bayes": "NL-Bayes, in the same framework",
+    "bm3d": "BM3D, in the same framework",
+}
+"""What each method is for, in a few words."""
+
+
 def method_names() -> tuple[str, ...]:
     """Return the names of the methods that `denoise` accepts.
 

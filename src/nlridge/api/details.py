@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -52,13 +52,36 @@ class Denoised:
     """The root mean square of `residual`, without missing pixels."""
     unchanged: str
     """Why next to nothing was removed; empty if something was."""
+    axes: str = "YX"
+    """One letter for each axis of the image: Y and X for height and width, C for channels, T for frames."""
 
     def __str__(self) -> str:
         """Describe the noise, and how much of it was removed."""
         return in_words(self)
 
+    def _repr_html_(self) -> str:
+        """Show the image before and after in a notebook, under a slider, and what was removed."""
+        from ..display.notebook import notebook_view
 
-def in_words(details: Denoised, name: Callable[[str], str] = str) -> str:
+        return notebook_view(self.image, self.residual, self.axes, str(self))
+
+
+class Described(Protocol):
+    """What is said about the noise of an image or of a clip; see `Denoised`."""
+
+    @property
+    def noise(self) -> Noise: ...
+    @property
+    def noise_given(self) -> bool: ...
+    @property
+    def level(self) -> float: ...
+    @property
+    def removed(self) -> float: ...
+    @property
+    def unchanged(self) -> str: ...
+
+
+def in_words(details: Described, name: Callable[[str], str] = str) -> str:
     """Describe the noise, how much of it was removed, and what to try if that is next to nothing.
 
     `name` returns what the reader calls an argument of `denoise`.
@@ -66,11 +89,11 @@ def in_words(details: Denoised, name: Callable[[str], str] = str) -> str:
     return f"{noise_in_words(details)}; removed {removed_in_words(details, name)}"
 
 
-def noise_in_words(details: Denoised) -> str:
+def noise_in_words(details: Described) -> str:
     return f"{details.noise} ({'given' if details.noise_given else 'estimated'})"
 
 
-def removed_in_words(details: Denoised, name: Callable[[str], str]) -> str:
+def removed_in_words(details: Described, name: Callable[[str], str]) -> str:
     if not details.unchanged:
         share = details.removed / details.level
         return f"{details.removed:.3g} (rms), {share:.0%} of its level"
@@ -263,7 +286,8 @@ def _details(
         plan.recipe,
         level,
         removed,
-        _why_unchanged(frames[0], level, removed / plan.tuning.strength),
+        _why_unchanged(frames[0], level, removed),
+        layout.axes,
     )
 
 
@@ -328,6 +352,37 @@ def _of_frame(frame: Frame, steps: list[npt.NDArray[Any]]) -> _DenoisedFrame:
     pilot, result = steps[0], steps[-1]
     if pilot is result:  # a recipe with one step
         pilot = result.copy()
+    residual = _residual(frame, result)
+    has_pixels = frame.missing is None or not frame.missing.all()
+    return _DenoisedFrame(
+        result,
+        pilot,
+        residual,
+        has_pixels,
+        level_of(frame.plan.noise, frame.levels.all, result, frame.missing) if has_pixels else 0.0,
+        _rms(residual, frame.missing) if has_pixels else 0.0,
+    )
+
+
+def summary_of(frame: Frame, result: npt.NDArray[Any], noise_given: bool) -> Denoised:
+    """The details of a denoised frame that has valid pixels, without any images."""
+    plan, empty = frame.plan, np.empty(0, np.float32)
+    level = level_of(plan.noise, frame.levels.all, result, frame.missing)
+    removed = _rms(_residual(frame, result), frame.missing)
+    unchanged = _why_unchanged(frame, level, removed)
+    return Denoised(
+        empty, empty, empty, plan.noise, noise_given, plan.recipe, level, removed, unchanged
+    )
+
+
+def _why_unchanged(frame: Frame, level: float, removed: float) -> str:
+    plan = frame.plan
+    share = removed / plan.tuning.strength
+    return why_unchanged(level, share, frame.pixels.dtype, visible=bool(plan.planes))
+
+
+def _residual(frame: Frame, result: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """What was removed; 0 at missing pixels."""
     valid = True if frame.missing is None else ~frame.missing
     residual = np.zeros_like(result)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -335,26 +390,24 @@ def _of_frame(frame: Frame, steps: list[npt.NDArray[Any]]) -> _DenoisedFrame:
             frame.pixels, result, out=residual, where=valid, dtype=np.float64, casting="unsafe"
         )
     largest = np.finfo(residual.dtype).max
-    np.clip(residual, -largest, largest, out=residual)
-    has_pixels = frame.missing is None or not frame.missing.all()
-    return _DenoisedFrame(
-        result,
-        pilot,
-        residual,
-        has_pixels,
-        _level_of(frame, result) if has_pixels else 0.0,
-        _rms(residual, frame.missing) if has_pixels else 0.0,
-    )
+    return np.clip(residual, -largest, largest, out=residual)
 
 
-def _level_of(frame: Frame, result: npt.NDArray[Any]) -> float:
-    """The root mean square of the standard deviation of the noise, from some rows of a denoised frame."""
+def level_of(
+    noise: Noise,
+    levels: npt.NDArray[np.float64],
+    result: npt.NDArray[Any],
+    missing: npt.NDArray[np.bool_] | None = None,
+) -> float:
+    """The root mean square of the standard deviation of the noise, from some rows of a denoised frame.
+
+    `levels` broadcast against the frame, which is (channels, height, width).
+    """
     rows = slice(None, None, -(-result[0].size // SAMPLE))
-    levels = frame.levels.all
     own = levels[:, rows] if levels.shape[1] > 1 else levels
     with np.errstate(over="ignore", invalid="ignore"):  # NaN of any bits
-        variance = frame.plan.noise.variance(result[:, rows].astype(np.float64), own)
-    return _rms(np.sqrt(variance), None if frame.missing is None else frame.missing[:, rows])
+        variance = noise.variance(result[:, rows].astype(np.float64), own)
+    return _rms(np.sqrt(variance), None if missing is None else missing[:, rows])
 
 
 def _rms(channels: Iterable[npt.NDArray[Any]], missing: npt.NDArray[np.bool_] | None) -> float:
@@ -369,13 +422,13 @@ def _rms(channels: Iterable[npt.NDArray[Any]], missing: npt.NDArray[np.bool_] | 
     return total / math.sqrt(count)
 
 
-def _why_unchanged(frame: Frame, level: float, removed: float) -> str:
-    """Why next to nothing was removed from a frame; empty if something was."""
+def why_unchanged(level: float, removed: float, dtype: np.dtype[Any], *, visible: bool) -> str:
+    """Why next to nothing was removed from a frame of some type; empty if something was."""
     if level == 0:
         return "the image seems to have no noise"
-    if not frame.plan.planes:
+    if not visible:
         return "such noise is invisible beside the range of the image"
-    if frame.pixels.dtype.kind in "ui" and level < ROUNDING:
+    if dtype.kind in "ui" and level < ROUNDING:
         return "such noise is below the rounding error of the pixels"
     if removed < _LITTLE * level:
         return "hardly any patches of the image are similar"

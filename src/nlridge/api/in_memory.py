@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..algorithm.framework import RunPass, denoised
 from ..engines import cpu
-from ..engines.grid import lines
+from ..engines.grid import Window, lines, whole_window
 from ..planning.channels import Image, select_channels
 from ..planning.doubts import warn_about
 from ..planning.facts import facts_of
@@ -23,6 +23,9 @@ from ..planning.pixels import counts_of, renewed, restored, stabilised, with_est
 from ..planning.plan import Plan, float_type, plan_for
 from ..progress import Progress, progress_reporter
 from .arguments import checked_image, frame_of, missing_pixels
+
+if TYPE_CHECKING:
+    from ..large.frames import PlannedFrame
 
 Pixels = npt.NDArray[Any]
 Array = npt.NDArray[np.float64]
@@ -44,6 +47,11 @@ class Frames:
 
     def __len__(self) -> int:
         return len(self.pixels)
+
+    @property
+    def window(self) -> Window:
+        """All rows and columns."""
+        return whole_window(self.pixels.shape[2:])
 
     def __getitem__(self, k: int) -> "Frame":
         """Return the k-th frame with its plan."""
@@ -83,27 +91,63 @@ def frames_of(
     return frames
 
 
-def denoise_array(frames: Frames, workers: int, progress: Progress) -> npt.NDArray[Any]:
-    """Denoise all frames; returns an array of the shape of the image."""
+def denoise_array(
+    frames: Frames, workers: int, progress: Progress, window: Window | None = None
+) -> npt.NDArray[Any]:
+    """Denoise all frames; returns an array of the shape of the image, or only a window of each frame."""
     if frames.layout.stack is None:
         frame = frames[0]
         warn_about(frame.plan.doubt)
-        return frames.layout.like_image(denoise_frame(frame, workers, progress)[None])
-    results = np.empty(frames.pixels.shape, float_type(frames.pixels.dtype))
+        return frames.layout.like_image(denoise_frame(frame, workers, progress, window)[None])
+    shape = (*frames.pixels.shape[:2], *map(len, window or frames.window))
+    results = np.empty(shape, float_type(frames.pixels.dtype))
     with progress_reporter(progress, len(frames), "image") as tick:
         for k, result in enumerate(results):
             frame = frames[k]
             if k == 0:  # the same noise for all
                 warn_about(frame.plan.doubt)
-            result[...] = frame.result(workers, lambda: None)
+            result[...] = denoise_frame(frame, workers, False, window)
             tick()
     return frames.layout.like_image(results)
 
 
-def denoise_frame(frame: "Frame", workers: int, progress: Progress) -> npt.NDArray[Any]:
-    """Denoise a frame; returns an array of shape (channels, height, width)."""
+def denoise_frame(
+    frame: "Frame", workers: int, progress: Progress, window: Window | None = None
+) -> npt.NDArray[Any]:
+    """Denoise a frame; returns an array of shape (channels, height, width), or only a window of it.
+
+    Facts and plans hold for all windows: many of them may be denoised one after the other. An exception that `progress`
+    raises ends the work at once.
+    """
+    if window is not None:
+        from ..large.region import denoise_region
+
+        return denoise_region(_planned(frame), window, workers, progress)
     with progress_reporter(progress, frame.blocks(), "block") as tick:
         return frame.result(workers, tick)
+
+
+def _planned(frame: "Frame") -> "PlannedFrame":
+    """A frame as the functions for parts of images take it."""
+    from ..large.frames import Frame as ArrayFrame
+    from ..large.frames import PlannedFrame, Source
+
+    missing, levels = frame.missing, frame.levels
+    source = Source(
+        ArrayFrame(frame.pixels, "CYX"),
+        () if missing is None else (ArrayFrame(missing, "CYX"),),
+        None if levels.given is None else ArrayFrame(levels.given, "CYX"),
+    )
+    typical = np.array([[[bound.typical]] for bound in levels.bounds])
+    return PlannedFrame(
+        source,
+        frame.plan,
+        typical if levels.bounds else levels.all,
+        levels.bounds,
+        may_have_gaps=missing is not None or levels.unreliable is not None,
+        is_empty=missing is not None and bool(missing.all()),
+        digest="",
+    )
 
 
 @dataclass(frozen=True, eq=False)

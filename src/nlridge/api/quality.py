@@ -208,6 +208,14 @@ def quality_of(
     return replace(quality, doubt=_doubt(quality, residual, math.sqrt(noise_power), whole))
 
 
+def gain_in_words(quality: Quality) -> str:
+    """Describe the gain, or why it is unknown."""
+    if quality.doubt:
+        return f"{'unknown' if quality.denoised.residual.any() else 'none'}: {quality.doubt}"
+    condition = "" if quality.denoised.noise_given else ", if the noise estimate is right"
+    return f"{quality.gain:+.1f} ± {quality.standard_error:.1f} dB{condition}"
+
+
 def _doubt(quality: Quality, residual: Array, level: float, whole: bool) -> str:
     """Why the estimate of an image, which may consist of whole numbers, means nothing; empty if it means something."""
     if not residual.any():

@@ -1,6 +1,7 @@
 """Frames that belong together: `denoise` with `time_axis` or `depth_axis`, and `denoise_frames`."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from functools import cached_property
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -15,12 +16,13 @@ from ..planning.doubts import warn_about
 from ..planning.layout import Layout
 from ..planning.levels import levels_of, usable_levels
 from ..planning.options import Options, checked_options
-from ..planning.plan import float_type
+from ..planning.plan import Plan, float_type
 from ..progress import Progress, progress_reporter
 from ..video.planning import (
     SAMPLED,
     SequenceAxis,
     SequencePlan,
+    has_pixels,
     level_planes_of,
     plan_of,
     plan_sequence,
@@ -170,7 +172,7 @@ def denoise_frames(
     channel_axis: int | None = None,
     data_range: float | None = None,
     workers: int | None = None,
-) -> Iterator[npt.NDArray[np.floating[Any]]]:
+) -> "DenoisedFrames":
     """Remove noise from the frames of a video as they arrive.
 
     Similar patches are searched for in the frames before and after as well. Only a few frames are in memory at a time,
@@ -188,10 +190,11 @@ def denoise_frames(
 
     Returns
     -------
-    iterator of ndarray
-        The denoised frames, in order. Floats keep their type; integers become float32. A frame is returned after
-        36 more have been read with "standard", 12 with "fast" and 60 with "best", and a dozen more with several
-        workers. Close the iterator to stop early.
+    DenoisedFrames
+        An iterator over the denoised frames, in order. Floats keep their type; integers become float32. A frame is
+        returned after 36 more have been read with "standard", 12 with "fast" and 60 with "best", and a dozen more with
+        several workers. Its attributes `noise`, `noise_given` and `doubt` tell which noise is removed. Close it to stop
+        early.
 
     See Also
     --------
@@ -214,30 +217,92 @@ def denoise_frames(
         iterator = iter(frames)
     except TypeError:
         raise TypeError(f"frames is {shown(frames)}; expected an iterable of arrays") from None
-    return _denoised_frames(iterator, options, channel_axis, threads)
+    return DenoisedFrames(_checked_frames(iterator, options, channel_axis), options, threads)
 
 
-def _denoised_frames(
-    frames: Iterator[Any], options: Options, channel_axis: Any, workers: int
-) -> Iterator[npt.NDArray[np.floating[Any]]]:
-    checked = _checked_frames(frames, options, channel_axis)
-    first = list(islice(checked, SAMPLED))
-    if not first:
-        return
-    sample = [frame for frame, _ in first]
-    layout = first[0][1]
-    plan = plan_of(sample, options, len(first), workers)
-    warn_about(plan.doubt)
-    levels = None
-    if options.noise is None:
-        levels = np.asarray(plan.noise.level, np.float64).reshape(-1, 1, 1)
-    source = (
-        frame if levels is None else frame._replace(levels=levels)
-        for frame, _ in chain(first, checked)
-    )
-    level_planes = level_planes_of(sample[0].levels if levels is None else levels)
-    for *_, result in denoised_frames(source, plan, level_planes=level_planes, workers=workers):
-        yield layout.like_image(result[None])
+class DenoisedFrames(Iterator[npt.NDArray[np.floating[Any]]]):
+    """The denoised frames of a video, one after the other, as `denoise_frames` returns them.
+
+    The noise is known once the first eight frames have been read. Asking for it before reads them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nlridge
+    >>> random = np.random.default_rng(0)
+    >>> frames = [100 + random.normal(0, 20, (48, 64)) for _ in range(10)]
+    >>> denoised = nlridge.denoise_frames(frames, noise="gaussian")
+    >>> bool(abs(denoised.noise.sigma - 20) < 1)
+    True
+    """
+
+    def __init__(
+        self, frames: Iterator[tuple[SourceFrame, Layout]], options: Options, workers: int
+    ) -> None:
+        self._frames = frames
+        self._options = options
+        self._workers = workers
+        self._results = self._run()
+
+    def __next__(self) -> npt.NDArray[np.floating[Any]]:
+        return next(self._results)
+
+    def close(self) -> None:
+        """Stop, and release all frames and threads."""
+        self._results.close()
+
+    @property
+    def noise(self) -> Noise:
+        """The noise model, as given or as estimated; `print` describes it."""
+        return self._plan.noise
+
+    @property
+    def noise_given(self) -> bool:
+        """Whether the noise was given rather than estimated."""
+        return self._options.noise is not None
+
+    @property
+    def doubt(self) -> str:
+        """Why the noise that was given cannot be meant, in a sentence, which is a warning as well; otherwise empty."""
+        return self._plan.doubt
+
+    @cached_property
+    def _first(self) -> list[tuple[SourceFrame, Layout]]:
+        """The frames that the plan is made from, each with its layout; more if all of these are missing."""
+        first = list(islice(self._frames, SAMPLED))
+        if not any(has_pixels(frame).any() for frame, _ in first):
+            for pair in self._frames:
+                first.append(pair)
+                if has_pixels(pair[0]).any():
+                    break
+        return first
+
+    @cached_property
+    def _plan(self) -> Plan:
+        if not self._first:
+            raise ValueError("frames is empty; expected at least one frame")
+        frames = [frame for frame, _ in self._first]
+        sample = [frame for frame in frames if has_pixels(frame).any()] or frames
+        plan = plan_of(sample[:SAMPLED], self._options, len(frames), self._workers)
+        warn_about(plan.doubt)
+        return plan
+
+    def _run(self) -> Generator[npt.NDArray[np.floating[Any]]]:
+        if not self._first:
+            return
+        first, layout = self._first[0]
+        plan, levels = self._plan, None
+        if not self.noise_given:
+            levels = np.asarray(plan.noise.level, np.float64).reshape(-1, 1, 1)
+        source = (
+            frame if levels is None else frame._replace(levels=levels)
+            for frame, _ in chain(self._first, self._frames)
+        )
+        level_planes = level_planes_of(first.levels if levels is None else levels)
+        for *_, result in denoised_frames(
+            source, plan, level_planes=level_planes, workers=self._workers
+        ):
+            yield layout.like_image(result[None])
 
 
 def _checked_frames(

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from ..algorithm.recipes import method_names
+from ..algorithm.recipes import PURPOSES, method_names
 from ..algorithm.tuning import Tuning
 from ..api.arguments import checked_workers
 from ..api.denoising import denoise as denoise_image
-from ..api.details import Denoised, in_words
+from ..api.details import Denoised, in_words, noise_in_words, removed_in_words
 from ..checks import checked_positive
-from ..files import Picture, read
+from ..files import Picture, broken_plugins, read
 from ..files.atomic import expect_new
 from ..files.orientation import upright
 from ..files.video import is_video_name
@@ -29,6 +29,7 @@ from ..jobs.batch import (
     DenoisedFile,
     Source,
     axes_of,
+    calibration_from,
     clean_file,
     expect_no_collisions,
     is_zarr_name,
@@ -44,25 +45,22 @@ from ..jobs.words import option_of, printable, with_options
 from ..kernels.compile import announcing
 from ..noise import Noise
 from ..noise.correlated import CorrelatedNoise
+from ..planning.calibration import Calibration
 from ..planning.options import checked_options
 from .metrics import difference
 from .printing import report_error, report_note
 
 _FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError)  # reported in one sentence
+_MAPS = ("offset_map", "gain_map", "sigma_map")
 _ROWS = 512  # read at a time to compute the range of an image
-_PURPOSES = {
-    "fast": "previews, or thousands of images",
-    "standard": "the best choice for most images",
-    "best": "the highest quality, if time does not matter",
-    "nl-ridge": "NL-Ridge as published",
-    "nl-bayes": "NL-Bayes, in the same framework",
-    "bm3d": "BM3D, in the same framework",
-}
 
 
 def run(options: Namespace) -> int:
     """Run the command named in the options; returns its exit code."""
-    commands = {f.__name__: f for f in (denoise, noise, compare, methods, demo)}
+    commands = {f.__name__: f for f in (denoise, noise, compare, methods, demo, studio)}
+    if not (getattr(options, "quiet", False) or options.command == "methods"):
+        for sentence in broken_plugins():
+            report_note(sentence)
     with _announce_compilation(getattr(options, "quiet", False)):
         return commands[options.command](options)
 
@@ -78,7 +76,10 @@ def denoise(options: Namespace) -> int:
         return _denoise_tiled(options)
     given = sources(options.input, options.recursive, options.output)
     axes = axes_of(options.channel_axis, options.stack_axis)
-    clean: Callable[..., DenoisedFile | DenoisedClip] = partial(_clean, options, axes)
+    calibration = calibration_from(
+        **{name: getattr(options, name) for name in _MAPS}, sigma=options.sigma
+    )
+    clean: Callable[..., DenoisedFile | DenoisedClip] = partial(_clean, options, axes, calibration)
     if options.burst:
         frames = [source.path for source in given]
         clean = partial(_clean_burst, options, frames)
@@ -131,14 +132,18 @@ def _expect_videos(options: Namespace, outputs: Iterable[Path]) -> None:
 def _clean(
     options: Namespace,
     axes: str | None,
+    calibration: Calibration | None,
     source: Path,
     target: Path,
     progress: Callable[..., None],
 ) -> DenoisedFile | DenoisedClip:
-    """Denoise one file; `axes` names the axes of plain arrays."""
+    """Denoise one file; `axes` names the axes of plain arrays, and `calibration` holds the maps of the camera."""
     common = {**_common(options), "frames": options.frames, "progress": progress}
     if not is_video_name(source):
-        return clean_file(source, target, axes=axes, **common)
+        special = {"axes": axes, "dataset": options.dataset, "calibration": calibration}
+        return clean_file(source, target, **special, **common)
+    if calibration is not None:
+        raise ValueError("it is a video; expected images for the maps of a camera")
     result = clean_clip(source, target, codec=options.codec, quality=options.quality, **common)
     result.notes.extend(notes_on_axes(axes, [""]))
     return result
@@ -169,7 +174,7 @@ def _denoise_tiled(options: Namespace) -> int:
         raise ValueError(
             f"input has {len(options.input)} names; expected one for processing in tiles"
         )
-    for name in ("report", "format", "codec", "quality"):
+    for name in ("report", "format", "codec", "quality", "dataset", *_MAPS):
         if getattr(options, name) is not None:
             raise ValueError(
                 f"{name} is {getattr(options, name)}; expected no {name} for processing in tiles"
@@ -179,10 +184,6 @@ def _denoise_tiled(options: Namespace) -> int:
             raise ValueError(f"--{name} is given; expected no --{name} for processing in tiles")
     if options.scheduler is not None and options.workers is not None:
         raise ValueError(f"--workers is {options.workers}; expected none with --scheduler")
-    if options.frames in ("time", "depth"):
-        raise ValueError(
-            f"frames is {options.frames}; expected auto or independent for processing in tiles"
-        )
     source = Path(options.input[0])
     target = target_of(source, options.output)
     line = {"input": str(source), "output": str(target)}
@@ -191,11 +192,12 @@ def _denoise_tiled(options: Namespace) -> int:
         return 0
     start = time.perf_counter()
     try:
-        noise, warnings, notes = clean_tiled(
+        result = clean_tiled(
             source,
             target,
             overwrite=options.overwrite,
             axes=axes_of(options.channel_axis, options.stack_axis),
+            frames=options.frames,
             noise=options.noise,
             sigma=options.sigma,
             method=options.method,
@@ -213,17 +215,20 @@ def _denoise_tiled(options: Namespace) -> int:
         return 1
     seconds = time.perf_counter() - start
     origin = "estimated" if options.sigma is None else "given"
-    _print_warnings(options, source, warnings)
+    _print_warnings(options, source, result.warnings)
+    noise = f"{result.noise} ({origin})"
+    if result.together:
+        noise = f"{result.frames} frames, denoised together in {result.together}, with {noise}"
     details = {
-        "noise": _as_json(noise),
+        "noise": _as_json(result.noise),
         "noise_given": options.sigma is not None,
         "seconds": round(seconds, 3),
-        "notes": [*warnings, *notes],
+        "notes": [*result.warnings, *result.notes],
     }
     _print_line(
         options,
         {"status": "done", **line, **details, "method": options.method},
-        f"{source} -> {target}: {noise} ({origin}), {seconds:.2f} s{_joined(notes)}",
+        f"{source} -> {target}: {noise}, {seconds:.2f} s{_joined(result.notes)}",
     )
     return 0
 
@@ -280,7 +285,7 @@ def noise(options: Namespace) -> int:
     failed = False
     for source in sources(options.input, options.recursive):
         try:
-            models, notes = _noise_in(source.path, axes, options.kind)
+            models, notes = _noise_in(source.path, axes, options.dataset, options.kind)
             for note in notes:
                 report_note(f"{source.path}: {note}")
             for model, frame, frames in models:
@@ -302,7 +307,7 @@ def noise(options: Namespace) -> int:
 
 
 def _noise_in(
-    path: Path, axes: str | None, kind: str
+    path: Path, axes: str | None, dataset: str | None, kind: str
 ) -> tuple[Iterable[tuple[Noise, int, int]], list[str]]:
     """Return the noise in a file (see `noise_in`), and notes."""
     if is_video_name(path):
@@ -310,7 +315,7 @@ def _noise_in(
     if is_zarr_name(path):
         model, frame, frames, notes = noise_in_sample(path, axes, kind)
         return [(model, frame, frames)], notes
-    picture = read(path, axes)
+    picture = read(path, axes, dataset)
     return noise_in(picture, kind), notes_on_axes(axes, (layer.axes for layer in picture.layers))
 
 
@@ -326,7 +331,7 @@ def compare(options: Namespace) -> int:
                 planes.append(DiskPlanes(name, axes))
                 notes = planes[-1].notes
             else:
-                picture = read(name, axes)
+                picture = read(name, axes, options.dataset)
                 planes.append(_planes(upright(picture)))
                 notes = notes_on_axes(axes, (layer.axes for layer in picture.layers))
         except (ValueError, OSError) as error:
@@ -367,7 +372,7 @@ def methods(options: Namespace) -> int:
             start = time.perf_counter()
             denoise_image(noisy, 25.0, method=name, data_range=255)
             best = min(best, time.perf_counter() - start)
-        print(f"{name:10s} {noisy.size / best / 1e6:12.2f}  {_PURPOSES[name]}", flush=True)
+        print(f"{name:10s} {noisy.size / best / 1e6:12.2f}  {PURPOSES[name]}", flush=True)
     print("measured just now on a gray image of 256 x 256 pixels, sigma 25 of 255, all cores")
     return 0
 
@@ -377,6 +382,14 @@ def demo(options: Namespace) -> int:
     from .demo import demonstrate
 
     print(demonstrate(options.image, options.sigma, options.method, options.output))
+    return 0
+
+
+def studio(options: Namespace) -> int:
+    """Show the studio in a browser until Ctrl-C."""
+    from ..studio.server import serve
+
+    serve(options.path, options.port, options.address, not options.no_browser)
     return 0
 
 
@@ -432,9 +445,9 @@ def _print_warnings(options: Namespace, path: Path, sentences: Iterable[str]) ->
 
 def _summary(result: DenoisedFile | DenoisedClip) -> str:
     if isinstance(result, DenoisedClip):
-        speed = f"{result.seconds:.2f} s, {result.frames / result.seconds:.2g} frames/s"
-        removed = f"removed {result.removed:.3g} (rms)"
-        return f"{result.frames} frames, {removed}, {speed}{_joined(result.notes)}"
+        how = "denoised together in time, with" if result.together else "the first with"
+        words = f"{_noise_of_clip(result)}; removed {removed_in_words(result, option_of)}"
+        return f"{result.frames} frames, {how} {words}, {_speed(result)}{_joined(result.notes)}"
     k, details = result.first
     noise = in_words(details, option_of)
     if len(result.frames) > 1:
@@ -448,11 +461,29 @@ def _summary(result: DenoisedFile | DenoisedClip) -> str:
 
 def _facts(result: DenoisedClip) -> dict[str, str]:
     """What the report says of a video."""
-    speed = f"{result.seconds:.2f} s, {result.frames / result.seconds:.2g} frames/s"
-    facts = {"removed": f"{result.removed:.3g} (rms)", "time": speed}
+    facts = {
+        "noise": _noise_of_clip(result),
+        "removed": removed_in_words(result, option_of),
+        "time": _speed(result),
+    }
+    if not result.together:
+        facts["noise"] += " in the first frame"
     if result.warnings or result.notes:
         facts["notes"] = "; ".join([*result.warnings, *result.notes])
     return facts
+
+
+def _noise_of_clip(result: DenoisedClip) -> str:
+    words = noise_in_words(result)
+    return (
+        words
+        if result.chroma_noise is None
+        else f"{words} in luma, {result.chroma_noise} in chroma"
+    )
+
+
+def _speed(result: DenoisedClip) -> str:
+    return f"{result.seconds:.2f} s, {result.frames / result.seconds:.2g} frames/s"
 
 
 def _joined(notes: Iterable[str]) -> str:
@@ -461,9 +492,11 @@ def _joined(notes: Iterable[str]) -> str:
 
 def _details(result: DenoisedFile | DenoisedClip) -> dict[str, Any]:
     if isinstance(result, DenoisedClip):
+        chroma = result.chroma_noise
         return {
             "frames": result.frames,
-            "removed": result.removed,
+            **_frame_details(result),
+            **({} if chroma is None else {"chroma_noise": _as_json(chroma)}),
             "seconds": round(result.seconds, 3),
             "notes": [*result.warnings, *result.notes],
         }
@@ -479,8 +512,8 @@ def _details(result: DenoisedFile | DenoisedClip) -> dict[str, Any]:
     }
 
 
-def _frame_details(frame: Denoised) -> dict[str, Any]:
-    """Return what JSON says of a frame."""
+def _frame_details(frame: Denoised | DenoisedClip) -> dict[str, Any]:
+    """Return what JSON says of a frame, or of all frames of a clip."""
     return {
         "noise": _as_json(frame.noise),
         "noise_given": frame.noise_given,
@@ -490,12 +523,15 @@ def _frame_details(frame: Denoised) -> dict[str, Any]:
 
 
 def _as_json(noise: Noise) -> dict[str, Any]:
-    """Return the fields of a noise model, but the lengths of a correlation rather than all of its numbers."""
+    """Return the fields of a noise model: the lengths of a correlation, and the median of a map."""
     fields: dict[str, Any]
     if isinstance(noise, CorrelatedNoise):
         fields = {"noise": _as_json(noise.noise), "lengths": noise.lengths}
     else:
-        fields = asdict(noise)  # type: ignore[call-overload]
+        fields = {
+            name: float(np.nanmedian(value)) if isinstance(value, np.ndarray) else value
+            for name, value in asdict(noise).items()  # type: ignore[call-overload]
+        }
     return {"kind": type(noise).__name__, **fields, "words": str(noise)}
 
 

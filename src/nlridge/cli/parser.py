@@ -28,6 +28,7 @@ _EXAMPLES = """examples:
   nlridge denoise clip.mp4                  write clip_denoised.mp4
   nlridge noise *.tif
   nlridge compare photo.jpg photo_denoised.jpg
+  nlridge studio photo.jpg                  see it in the browser
 
 'nlridge COMMAND --help' describes the options of a command.
 """
@@ -70,6 +71,7 @@ def build_parser() -> "_Parser":
     _add_compare(commands)
     _add(commands, "methods", "list the methods, and measure their speed on this machine")
     _add_demo(commands)
+    _add_studio(commands)
     completion = _add(commands, "completion", "print a script for tab completion in a shell")
     completion.add_argument(
         "shell", choices=("bash", "zsh", "tcsh"), help="shell that will run the script"
@@ -168,7 +170,17 @@ class _Version(argparse.Action):
             "tifffile",
             "imagecodecs",
             "astropy",
+            "mrcfile",
+            "nibabel",
+            "pydicom",
+            "h5py",
+            "czifile",
+            "nd2",
+            "liffile",
+            "bioio",
             "av",
+            "starlette",
+            "uvicorn",
             "rawpy",
             "pillow-heif",
         ):
@@ -254,6 +266,21 @@ def _add_denoise(commands: "argparse._SubParsersAction[_Parser]") -> None:
         choices=_KINDS,
         help=_KINDS_IN_WORDS,
     )
+    model.add_argument(
+        "--sigma-map",
+        metavar="FILE",
+        help="image of the standard deviation of the noise of each pixel: all of it, or with --gain-map "
+        "that of the read-out alone",
+    )
+    for name, what in (
+        ("offset", "value of each pixel of the camera without light"),
+        ("gain", "gray levels that a photon adds to each pixel of the camera"),
+    ):
+        noise.add_argument(
+            f"--{name}-map",
+            metavar="FILE",
+            help=f"image of the {what}; the result has the median for all pixels",
+        )
     _add_method(noise)
     noise.add_argument(
         "--strength",
@@ -352,6 +379,25 @@ def _add_demo(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
 
 
+def _add_studio(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    parser = _add(commands, "studio", "denoise images by eye, on a page in the browser")
+    parser.add_argument("path", nargs="?", metavar="FILE|FOLDER", help="what to begin with")
+    parser.add_argument(
+        "--port", type=int, metavar="N", help="port of the page (default: any that is free)"
+    )
+    parser.add_argument(
+        "--no-browser",
+        action="store_true",
+        help="print the address of the page, and do not open it",
+    )
+    parser.add_argument(
+        "--address",
+        metavar="A",
+        help="IP address to listen on, for other computers of the network (default: 127.0.0.1, this "
+        "computer alone)",
+    )
+
+
 def _add_inputs(parser: "argparse._ActionsContainer") -> None:
     parser.add_argument(
         "input", nargs="+", metavar="INPUT", help="file, folder or pattern such as '*.tif'"
@@ -375,13 +421,18 @@ def _add_axes(parser: "argparse._ActionsContainer") -> None:
         "--channel-axis",
         type=int,
         metavar="AXIS",
-        help="axis of the channels in a file that does not name its axes (NPY, FITS)",
+        help="axis of the channels in a file that does not name its axes (NPY, FITS, HDF5)",
     )
     parser.add_argument(
         "--stack-axis",
         type=int,
         metavar="AXIS",
         help="axis of the images in a stack that does not name its axes",
+    )
+    parser.add_argument(
+        "--dataset",
+        metavar="PATH",
+        help="path of the array inside an HDF5 file, such as /entry/data (default: the only image in it)",
     )
 
 

@@ -10,17 +10,18 @@ from ..algorithm.inputs import StepInputs
 from ..algorithm.passes import Pass
 from ..kernels.simd import LANES
 from ..patches.matching import FAR, match
-from .grid import Block, Image, Window, group_sizes
+from .grid import BlockPart, Image, Window, group_sizes
 from .groups import GroupDenoiser, GroupImages, GroupPlaces, GroupShape, GroupSums
 
 Groups: TypeAlias = MutableMapping[tuple[int, int], npt.NDArray[Any]]
-"""The offsets of the similar patches in the window of each block, by the corner of the block's first reference."""
+"""The offsets of the similar patches in the window of each block, (rows and columns of references, group size), by the
+corner of the block's first reference."""
 
 
 class LineInputs(NamedTuple):
-    """The part of the images that a line of blocks reads, and its first row."""
+    """The part of the images that a line of blocks reads."""
 
-    top: int
+    window: Window
     inputs: StepInputs
 
 
@@ -32,54 +33,55 @@ def denoise_block(
     step: Pass,
     groups: Groups | None,
     shape: tuple[int, int],
-    work: tuple[LineInputs, Block],
+    work: tuple[LineInputs, BlockPart],
 ) -> Sums:
     """Denoise the groups of a block.
 
     Returns the inputs that were passed, the window that the block covers, the weighted sums of the changes of its
     patches (for both results), and the weights of the patches at their corners.
     """
-    line, block = work
+    line, (block, whole) = work
     inputs, settings = line.inputs, step.settings
     patch, radius = settings.patch_size, settings.window // 2
-    ys, xs = block
-    top, left = int(ys[0]) - radius, int(xs[0]) - radius
-    window_in_image = Window(
-        top,
-        left,
-        height=int(ys[-1]) + patch + radius - top,
-        width=int(xs[-1]) + patch + radius - left + 2 * LANES,  # kernels work on whole vectors
+    # Offsets of groups refer to the window of the whole block.
+    top, left = int(whole.ys[0]) - radius, int(whole.xs[0]) - radius
+    window = Window(
+        range(top, int(whole.ys[-1]) + patch + radius),
+        # Kernels work on whole vectors.
+        range(left, int(whole.xs[-1]) + patch + radius + 2 * LANES),
     )
-    window = window_in_image._replace(top=top - line.top)  # in the rows that were read
-    y = window.cut(inputs.noisy, 0)
-    x = window.cut(inputs.guide, 0)
+    height, width = map(len, window)
+    y = window.cut(inputs.noisy, line.window, 0)
+    x = window.cut(inputs.guide, line.window, 0)
     original, keep = y[:0], np.float32(0)
     if inputs.partly is not None:
         keep = np.float32(inputs.partly.keep)
         if inputs.partly.original is not inputs.noisy:  # some noise has been removed already
-            original = window.cut(inputs.partly.original, 0)
+            original = window.cut(inputs.partly.original, line.window, 0)
     variance = inputs.noise.variance
     if isinstance(variance, np.ndarray):
-        v = window.cut(variance, 1)
+        v = window.cut(variance, line.window, 1)
     else:
         v = np.full((1, 1, 1), variance, np.float32)
     total, weight = np.zeros_like(y), np.zeros((len(denoisers), *y.shape[1:]), np.float32)
     rest = np.zeros_like(y if keep > 0 else y[:0])
     most = max(planes.group_size for planes, _ in denoisers)
     sizes = group_sizes(block, shape, settings, most)
-    plane = window.height * window.width
-    key = int(ys[0]), int(xs[0])
+    plane = height * width
+    key = int(whole.ys[0]), int(whole.xs[0])
+    shape_of_groups = len(whole.ys), len(whole.xs), most
+    inside = np.ix_(*map(np.searchsorted, whole, block))
     if groups is not None and key in groups:
-        offsets = groups[key].astype(np.intp)
+        offsets = groups[key][inside].astype(np.intp).reshape(-1)
     else:
         offsets = np.zeros(len(sizes) * most, np.intp)
         match(
-            window.cut(inputs.similar, FAR).reshape(-1),
-            window.width,
+            window.cut(inputs.similar, line.window, FAR).reshape(-1),
+            width,
             plane,
             len(inputs.similar),
-            ys - top,
-            xs - left,
+            block.ys - top,
+            block.xs - left,
             settings.stride,
             patch,
             settings.window,
@@ -89,7 +91,9 @@ def denoise_block(
             offsets,
         )
         if groups is not None:
-            groups[key] = offsets.astype(np.min_scalar_type(plane))
+            found = np.zeros(shape_of_groups, np.min_scalar_type(plane))
+            found[inside] = offsets.reshape(len(block.ys), len(block.xs), most)
+            groups[key] = found
     for (plane_set, denoise_groups), corners in zip(denoisers, weight, strict=True):
         planes, group_size = plane_set
         denoise_groups(
@@ -105,6 +109,6 @@ def denoise_block(
             ),
             GroupSums(total[planes].reshape(-1), rest[planes].reshape(-1), corners.reshape(-1)),
             GroupPlaces(offsets, offsets, most, np.minimum(sizes, group_size)),
-            GroupShape(window.width, plane, plane, plane_set.number, patch, group_size),
+            GroupShape(width, plane, plane, plane_set.number, patch, group_size),
         )
-    return line, window_in_image, total, rest, weight
+    return line, window, total, rest, weight

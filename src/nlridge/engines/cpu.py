@@ -8,6 +8,7 @@ Images are arrays of (planes, height, width).
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -16,7 +17,16 @@ import numpy as np
 from ..algorithm.inputs import StepInputs
 from ..algorithm.passes import ONE_FRAME, Pass
 from .block import Groups, LineInputs, denoise_block
-from .grid import Block, Image, group_sizes, lines, rows_read
+from .grid import (
+    BlockPart,
+    Image,
+    Window,
+    group_sizes,
+    lines,
+    reach,
+    slice_within,
+    whole_window,
+)
 from .groups import GroupDenoiser, apply_change, average, denoiser_of
 from .pool import in_order
 
@@ -26,6 +36,7 @@ def run_pass(
     step: Pass,
     groups: Groups | None = None,
     *,
+    window: Window | None = None,
     workers: int,
     tick: Callable[[], None],
 ) -> tuple[Image, Image]:
@@ -33,16 +44,19 @@ def run_pass(
 
     Groups that are found are stored in `groups`; those that are already there are not searched for again. `tick` is
     called after each block, from the calling thread. Returns the result, and the same with some of the noise left
-    in it if `inputs.partly` asks for that.
+    in it if `inputs.partly` asks for that. If a window is given, only this part of the results is computed.
     """
-    noisy = inputs.noisy
-    total = np.empty_like(noisy)
-    rest = np.empty_like(noisy if inputs.keeps_noise else noisy[:0])
+    planes, *shape = inputs.noisy.shape
+    window, trimmed = window or whole_window(tuple(shape)), window is not None
+    total, rest = (
+        np.empty((count, *map(len, window)), np.float32)
+        for count in (planes, planes if inputs.keeps_noise else 0)
+    )
     for rows, *parts in strips(
-        inputs, step, groups, rows=range(noisy.shape[1]), workers=workers, tick=tick
+        inputs, step, groups, window=window, workers=workers, tick=tick, trimmed=trimmed
     ):
         for strip, image in zip(parts, (total, rest), strict=True):
-            image[:, rows.start : rows.stop] = strip
+            image[:, slice_within(rows, window.rows)] = strip
     return total, rest if len(rest) else total
 
 
@@ -51,25 +65,27 @@ def strips(
     step: Pass,
     groups: Groups | None,
     *,
-    rows: range,
+    window: Window,
     workers: int,
     tick: Callable[[], None],
+    trimmed: bool = False,
 ) -> Iterator[tuple[range, Image, Image]]:
-    """Yield the given rows of both results of `run_pass` in strips, from top to bottom.
+    """Yield the given part of both results of `run_pass` in strips of rows, from top to bottom.
 
-    A strip is yielded as soon as no further block adds to it. Only the blocks that reach the given rows are run. Images
-    are read as image[:, top:bottom], once for each line of blocks, and need not be in memory.
+    A strip is yielded as soon as no further block adds to it. Only the blocks that reach the window are run; `trimmed`
+    is as for `lines`. Images are read as image[:, top:bottom, left:right], once for each line of blocks, and need not be
+    in memory. An exception that `tick` raises ends the work at once.
     """
     step = replace(step, frames=ONE_FRAME)  # whatever the recipe says about others
     settings, planes = step.settings, len(inputs.noisy)
-    shape = inputs.noisy.shape[1:]
-    grid = lines(shape, step, rows)
+    patch, shape = settings.patch_size, inputs.noisy.shape[1:]
+    grid = lines(shape, step, window, trimmed=trimmed)
     plane_sets = step.plane_sets(planes)
     most = max(plane_set.group_size for plane_set in plane_sets)
     sizes = {
         int(size)
         for line in grid
-        for block in line
+        for block, _ in line
         for size in np.unique(group_sizes(block, shape, settings, most))
     }
     denoisers = [
@@ -79,34 +95,42 @@ def strips(
     work = (
         (read, block) for line in grid for read in [_read(inputs, step, line)] for block in line
     )
-    blocks_done = in_order(denoise, work, workers)
     counts = (planes, planes if inputs.keeps_noise else 0, len(denoisers))
-    sums = [np.zeros((count, 0, shape[1]), np.float32) for count in counts]
-    top = rows_read(grid[:1], shape, settings).start  # the first row of the sums
-    at = rows.start  # the first row that has not been yielded
-    for k, line in enumerate(grid):
-        bottom = rows_read([line], shape, settings).stop
-        sums = [_extended(image, bottom - top) for image in sums]
-        for _ in line:
-            read, window, *block_sums = next(blocks_done)
-            for block_sum, image in zip(block_sums, sums, strict=True):
-                window._replace(top=window.top - top).add(block_sum, image)
-            tick()
-        end = rows_read(grid[k + 1 : k + 2], shape, settings).start if k + 1 < len(grid) else bottom
-        ready = range(at, min(end, rows.stop))
-        if len(ready):
-            yield ready, *_normalised(read, sums, denoisers, settings.patch_size, top, ready)
-            at = ready.stop
-        # The rows to come need the weights of patches that begin above them.
-        done = max(end - settings.patch_size + 1 - top, 0)
-        sums = [image[:, done:] for image in sums]
-        top += done
+    # The sums extend to the left of the window by the weights of patches that begin there.
+    columns = range(max(window.columns.start - patch + 1, 0), window.columns.stop)
+    sums = [np.zeros((count, 0, len(columns)), np.float32) for count in counts]
+    top = reach(grid[:1], shape, settings).rows.start  # the first row of the sums
+    at = window.rows.start  # the first row that has not been yielded
+    with closing(in_order(denoise, work, workers)) as blocks_done:
+        for k, line in enumerate(grid):
+            bottom = reach([line], shape, settings).rows.stop
+            sums = [_extended(image, bottom - top) for image in sums]
+            held = Window(range(top, bottom), columns)
+            for _ in line:
+                read, block_window, *block_sums = next(blocks_done)
+                for block_sum, image in zip(block_sums, sums, strict=True):
+                    block_window.add(block_sum, image, held)
+                tick()
+            end = bottom
+            if k + 1 < len(grid):
+                end = reach(grid[k + 1 : k + 2], shape, settings).rows.start
+            ready = range(at, min(end, window.rows.stop))
+            if len(ready):
+                part = Window(ready, window.columns)
+                yield ready, *_normalised(read, sums, held, denoisers, patch, part)
+                at = ready.stop
+            # The rows to come need the weights of patches that begin above them.
+            done = max(end - patch + 1 - top, 0)
+            sums = [image[:, done:] for image in sums]
+            top += done
 
 
-def _read(inputs: StepInputs, step: Pass, line: Sequence[Block]) -> LineInputs:
-    """Read the rows of the images that a line of blocks needs."""
-    rows = rows_read([line], inputs.noisy.shape[1:], step.settings)
-    return LineInputs(rows.start, inputs.mapped(lambda image: image[:, rows.start : rows.stop]))
+def _read(inputs: StepInputs, step: Pass, line: Sequence[BlockPart]) -> LineInputs:
+    """Read the part of the images that a line of blocks needs."""
+    shape = inputs.noisy.shape[1:]
+    window = reach([line], shape, step.settings)
+    index = window.inside(whole_window(shape))
+    return LineInputs(window, inputs.mapped(lambda image: image[index]))
 
 
 def _extended(sums: Image, height: int) -> Image:
@@ -117,17 +141,19 @@ def _extended(sums: Image, height: int) -> Image:
 def _normalised(
     read: LineInputs,
     sums: list[Image],
+    held: Window,
     denoisers: Sequence[GroupDenoiser],
     patch: int,
-    top: int,
-    ready: range,
+    part: Window,
 ) -> tuple[Image, Image]:
-    """The results for the rows that are ready, from sums whose first row is `top`."""
-    first = max(ready.start - patch + 1, top)  # the first corners of patches that cover these rows
-    total, rest, weight = (image[:, first - top : ready.stop - top].copy() for image in sums)
+    """The results for a part that is ready, from sums of which one window is `held`."""
+    # The first corners of patches that cover these rows.
+    first = max(part.rows.start - patch + 1, held.rows.start)
+    covering = Window(range(first, part.rows.stop), held.columns)
+    total, rest, weight = (image[covering.inside(held)].copy() for image in sums)
     average(denoisers, total, rest, weight, patch)
-    total, rest = (image[:, ready.start - first :] for image in (total, rest))
-    noisy = read.inputs.noisy[:, ready.start - read.top : ready.stop - read.top]
+    total, rest = (image[part.inside(covering)] for image in (total, rest))
+    noisy = read.inputs.noisy[part.inside(read.window)]
     for change in (total, rest):
         apply_change(change, noisy)
     return total, rest

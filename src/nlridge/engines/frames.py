@@ -74,7 +74,7 @@ class Work(NamedTuple):
     """The number of its frame."""
     block: Block
     searched: list[int]
-    """The frames in which patches are searched for."""
+    """The frames in which patches are searched for; none if the frame repeats the one before."""
     shifts: Positions
     """The rows and columns by which each of them has moved as a whole, one after the other."""
     inputs: StepInputs
@@ -176,7 +176,7 @@ def _results(
     rings = rings_of(iterators, planes, layout)
     denoise = partial(_denoise_block, rings, denoisers, step, groups, size)
     noisy: deque[Frame] = deque()
-    work = _work(iterators, moves, rings, size, step, noisy, start_at, tick)
+    work = _work(iterators, moves, rings, size, step, noisy, start_at)
     sums: deque[FrameSums] = deque()
     first = 0  # the number of the frame of the first sums
 
@@ -186,7 +186,7 @@ def _results(
             sums.append(_empty_sums(noisy.popleft(), len(denoisers), iterators.keeps_noise))
 
     for block in in_order(denoise, work, workers, threads):
-        extend(block.frames[-1])
+        extend(max(block.frames, default=block.work.number))
         for k, number in enumerate(block.frames):
             for part, image in zip(block[3:], sums[number - first][1:], strict=True):
                 image[:, block.rows] += part[:, k]
@@ -253,7 +253,6 @@ def _work(
     step: Pass,
     noisy: deque[Frame],
     start_at: int,
-    tick: Callable[[], None],
 ) -> Iterator[Work]:
     """Read the frames, and yield the blocks of each as soon as all frames that it needs are there."""
     search = step.frames
@@ -279,11 +278,11 @@ def _work(
         frame, around = waiting.popleft(), range(first, last + 1)
         motions = [latest[k - read] for k in around]
         blocks = blocks_of(size, step, start_at + number)
-        if motions[number - first].repeats:
-            for _ in blocks:
-                tick()
-            continue
         searched, shifts = searched_frames(motions, around, number)
+        if motions[
+            number - first
+        ].repeats:  # nothing to do, but to wait for blocks that need frames of the rings
+            searched = []
         for block in blocks:
             yield Work(number, block, searched, shifts.reshape(-1), frame, block is blocks[-1])
 
@@ -318,6 +317,8 @@ def _denoise_block(
 ) -> BlockSums:
     """Denoise the groups of a block."""
     inputs, searched = work.inputs, work.searched
+    if not searched:
+        return BlockSums(work, [], slice(0), *[inputs.noisy[:0]] * 3)
     layout, patch, depth = rings.noisy.layout, step.settings.patch_size, step.frames.depth
     variance = np.asarray(inputs.noise.variance, np.float32).reshape(-1)[:1]
     most = max(denoiser.planes.group_size for denoiser in denoisers)
@@ -346,9 +347,11 @@ def _denoise_block(
         np.zeros(number * plane + 4 * LANES, np.float32)
         for number in (count, count if keep > 0 else 0, len(denoisers))
     )
+    # The planes of a patch that extends over several frames are these frames.
+    next_plane = layout.plane if depth == 1 else layout.frame
+    one_variance = rings.variance is None or len(rings.variance) == 1
     for k, (plane_set, denoise_groups) in enumerate(denoisers):
         planes, group_size = plane_set
-        one_variance = rings.variance is None or len(rings.variance) == 1
         denoise_groups(
             GroupImages(
                 rings.noisy.planes(planes),
@@ -357,7 +360,7 @@ def _denoise_block(
                 variance
                 if rings.variance is None
                 else rings.variance.planes(slice(0, 1) if one_variance else planes),
-                0 if one_variance else layout.plane,
+                0 if one_variance and depth == 1 else next_plane,
                 np.float32(inputs.noise.factor_of(planes)),
                 variance[:0] if rings.original is None else rings.original.planes(planes),
                 keep,
@@ -370,7 +373,7 @@ def _denoise_block(
             GroupPlaces(places, targets, most, np.minimum(sizes, group_size)),
             GroupShape(
                 layout.width,
-                layout.plane if depth == 1 else layout.frame,
+                next_plane,
                 plane if depth == 1 else frame,
                 plane_set.number * depth,
                 patch,

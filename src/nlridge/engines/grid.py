@@ -26,46 +26,93 @@ class Block(NamedTuple):
     xs: Positions
 
 
+class BlockPart(NamedTuple):
+    """The reference patches of a block that are denoised: all of them, or only some."""
+
+    some: Block
+    whole: Block
+
+
 class Window(NamedTuple):
-    """The part of the image that a block reads and writes; it may extend beyond the image."""
+    """Some rows and columns of an image; those that a block reads and writes may extend beyond it."""
 
-    top: int
-    left: int
-    height: int
-    width: int
+    rows: range
+    columns: range
 
-    def cut(self, image: Image, outside: float) -> Image:
-        """A copy of this part of the image, padded with the value `outside`."""
-        copy = np.full((len(image), self.height, self.width), outside, np.float32)
-        in_window, in_image = self._overlap(image)
-        copy[in_window] = image[in_image]
+    def inside(self, held: "Window") -> tuple[slice, slice, slice]:
+        """The index of this window in an array of (planes, rows, columns) that holds another window."""
+        return (
+            slice(None),
+            slice_within(self.rows, held.rows),
+            slice_within(self.columns, held.columns),
+        )
+
+    def overlap(self, other: "Window") -> "Window":
+        """The part that two windows have in common."""
+        return Window(_common(self.rows, other.rows), _common(self.columns, other.columns))
+
+    def cut(self, image: Image, held: "Window", outside: float) -> Image:
+        """A copy of this part of an image, of which one window is `held`, padded with the value `outside`."""
+        copy = np.full((len(image), len(self.rows), len(self.columns)), outside, np.float32)
+        common = self.overlap(held)
+        copy[common.inside(self)] = image[common.inside(held)]
         return copy
 
-    def add(self, part: Image, image: Image) -> None:
-        """Add `part`, which has the size of the window, to this part of the image."""
-        in_window, in_image = self._overlap(image)
-        image[in_image] += part[in_window]
-
-    def _overlap(self, image: Image) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-        """The overlap of the window and the image, in the coordinates of each."""
-        _, height, width = image.shape
-        y0, y1 = max(self.top, 0), min(self.top + self.height, height)
-        x0, x1 = max(self.left, 0), min(self.left + self.width, width)
-        in_window = slice(y0 - self.top, y1 - self.top), slice(x0 - self.left, x1 - self.left)
-        return (slice(None), *in_window), (slice(None), slice(y0, y1), slice(x0, x1))
+    def add(self, part: Image, image: Image, held: "Window") -> None:
+        """Add `part`, which has the size of this window, to an image of which one window is `held`."""
+        common = self.overlap(held)
+        image[common.inside(held)] += part[common.inside(self)]
 
 
-def lines(shape: tuple[int, int], step: Pass, rows: range | None = None) -> list[list[Block]]:
-    """The blocks of reference patches of an image, line by line; if `rows` are given, only lines that reach them."""
-    ys, xs = (references(length, step) for length in shape)
-    columns = [xs[j : j + _COLUMNS] for j in range(0, len(xs), _COLUMNS)]
-    grid = []
-    for i in range(0, len(ys), _ROWS):
-        line = [Block(ys[i : i + _ROWS], block_columns) for block_columns in columns]
-        reach = rows_read([line], shape, step.settings)
-        if rows is None or (reach.start < rows.stop and rows.start < reach.stop):
-            grid.append(line)
-    return grid
+def whole_window(shape: tuple[int, int]) -> Window:
+    """All rows and columns of an image."""
+    height, width = shape
+    return Window(range(height), range(width))
+
+
+def slice_within(part: range, whole: range) -> slice:
+    """The slice that selects the rows or columns `part` from those in `whole`."""
+    return slice(part.start - whole.start, part.stop - whole.start)
+
+
+def _common(a: range, b: range) -> range:
+    start = max(a.start, b.start)
+    return range(start, max(min(a.stop, b.stop), start))
+
+
+def lines(
+    shape: tuple[int, int], step: Pass, window: Window | None = None, *, trimmed: bool = False
+) -> list[list[BlockPart]]:
+    """The blocks of reference patches of an image, line by line; if a window is given, only those that reach it.
+
+    If they are `trimmed`, only the reference patches that reach the window are denoised. The others do not add to it, so
+    that its pixels have the same bits. Formulas see all groups of a block at once, and get whole blocks.
+    """
+    rows, columns = (
+        _runs(references(length, step), count, step, span, trimmed)
+        for length, count, span in zip(
+            shape, (_ROWS, _COLUMNS), window or whole_window(shape), strict=True
+        )
+    )
+    return [
+        [BlockPart(Block(ys, xs), Block(all_ys, all_xs)) for xs, all_xs in columns]
+        for ys, all_ys in rows
+    ]
+
+
+def _runs(
+    corners: Positions, count: int, step: Pass, span: range, trimmed: bool
+) -> list[tuple[Positions, Positions]]:
+    """The corners, along an axis, of each block that reaches a span of pixels: those to be denoised, and all."""
+    radius, patch = step.settings.window // 2, step.settings.patch_size
+    reaching = (corners - radius < span.stop) & (corners + patch + radius > span.start)
+    trimmed = trimmed and step.estimator.kernel is not None
+    runs = []
+    for k in range(0, len(corners), count):
+        run, reached = corners[k : k + count], reaching[k : k + count]
+        if reached.any():
+            runs.append((run[reached] if trimmed else run, run))
+    return runs
 
 
 def references(length: int, step: Pass, shift: int = 0) -> Positions:
@@ -79,13 +126,14 @@ def references(length: int, step: Pass, shift: int = 0) -> Positions:
     return np.union1d(np.arange(start, last + 1, settings.stride), [0, last]).astype(np.intp)
 
 
-def rows_read(grid: Sequence[Sequence[Block]], shape: tuple[int, int], settings: Step) -> range:
-    """The rows of the image that lines of blocks read, and add to."""
-    radius = settings.window // 2
-    first, last = grid[0][0].ys[0], grid[-1][0].ys[-1]
-    return range(
-        max(int(first) - radius, 0), min(int(last) + settings.patch_size + radius, shape[0])
+def reach(grid: Sequence[Sequence[BlockPart]], shape: tuple[int, int], settings: Step) -> Window:
+    """The part of the image that lines of blocks read, and add to."""
+    radius, first, last = settings.window // 2, grid[0][0].some, grid[-1][-1].some
+    rows, columns = (
+        range(int(start) - radius, int(end) + settings.patch_size + radius)
+        for start, end in ((first.ys[0], last.ys[-1]), (first.xs[0], last.xs[-1]))
     )
+    return Window(rows, columns).overlap(whole_window(shape))
 
 
 def group_sizes(block: Block, shape: tuple[int, int], settings: Step, most: int) -> Positions:

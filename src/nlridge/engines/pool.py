@@ -1,7 +1,7 @@
 """Threads that compute results ahead of their use, in order."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import TypeVar
@@ -15,7 +15,7 @@ def in_order(
     items: Iterable[_Item],
     workers: int,
     threads: Executor | None = None,
-) -> Iterator[_Result]:
+) -> Generator[_Result, None, None]:
     """Yield function(item) for each item in turn, computed by the workers at most `ahead(workers)` items ahead.
 
     Several calls may share their `threads`; by default, each has its own.

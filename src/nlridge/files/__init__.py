@@ -1,14 +1,19 @@
 """Image files: reading them, and writing the same file with other pixels.
 
-Each format is a module in the folder `formats`.  Nothing else needs to know about it.  The module has:
+Each format is a module in the folder `formats`, or a plug-in: a module that another package names in the entry-point
+group "nlridge.files".  Nothing else needs to know about it.  The module has:
 
     NAME                        the name of the format, for messages
-    SUFFIXES                    the suffixes of its files, the usual one first
+    SUFFIXES                    the suffixes of its files, in lower case, the usual one first
     KEEPS                       which of "exif" and "profile" it can store
-    recognises(head)            whether a file with these first bytes has this format
+    recognises(head)            whether a file with these first 512 bytes has this format
     read(path, axes)            read a `Picture`; `axes` names the axes of an array whose file does not name them
     write(path, picture, name)  write a `Picture` to the temporary `path`; `name` is the final path
     WRITES                      the suffix of the files it writes, if they have another format than those it reads
+
+A module without `write` only reads: its pictures are written as OME-TIFF, unless another format is asked for.  A module
+of a format whose files hold several arrays has DATASETS = True, and `read` takes the path of one of them as a third
+argument, or None.  `Picture.format` is the last part of the name of the module.
 
 A file that cannot be read or written raises a ValueError or OSError with a message of one sentence, and nothing is
 printed.  Optional libraries are imported only when they are used.
@@ -17,12 +22,13 @@ printed.  Optional libraries are imported only when they are used.
 import pkgutil
 from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
 from . import formats
 from .atomic import replacing
-from .damage import convert_errors, expect_regular
+from .damage import convert_errors, expect_regular, one_line
 from .develop import developed
 from .orientation import upright
 from .picture import Layer, Picture
@@ -30,23 +36,88 @@ from .picture import Layer, Picture
 __all__ = [
     "Layer",
     "Picture",
+    "broken_plugins",
     "format_of",
+    "output_suffix",
+    "output_suffixes",
     "read",
+    "suffix_of",
     "suffixes",
     "write",
-    "written_suffix",
-    "written_suffixes",
 ]
+
+GROUP = "nlridge.files"
+"""The entry-point group of plug-ins."""
+_HEAD = 512  # bytes that formats are recognised by
+_CONTRACT = {"NAME": str, "SUFFIXES": tuple, "KEEPS": tuple}
 
 
 @cache
 def _formats() -> dict[str, ModuleType]:
     """Return the module for each suffix."""
-    modules = [
+    return _found()[0]
+
+
+def broken_plugins() -> list[str]:
+    """Return a sentence about each plug-in that cannot be used."""
+    return _found()[1]
+
+
+@cache
+def _found() -> tuple[dict[str, ModuleType], list[str]]:
+    own = [
         import_module(f"{formats.__name__}.{module.name}")
         for module in pkgutil.iter_modules(formats.__path__)
     ]
-    return {suffix: module for module in modules for suffix in module.SUFFIXES}
+    found = {suffix: module for module in own for suffix in module.SUFFIXES}
+    sentences = []
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
+        try:
+            module = entry.load()
+            _expect_format(module, found)
+        except Exception as error:  # whatever its code raises
+            sentences.append(f"the plug-in {entry.name} ({entry.value}) is ignored: {_why(error)}")
+        else:
+            found |= dict.fromkeys(module.SUFFIXES, module)
+    return found, sentences
+
+
+def _expect_format(module: ModuleType, known: dict[str, ModuleType]) -> None:
+    """Refuse a plug-in that is not what the description above says, or that clashes with another format."""
+    for name, kind in _CONTRACT.items():
+        if not isinstance(getattr(module, name, None), kind):
+            raise ValueError(
+                f"{name} is {getattr(module, name, None)!r}; expected a {kind.__name__}"
+            )
+    for name in ("recognises", "read"):
+        if not callable(getattr(module, name, None)):
+            raise ValueError(f"it has no function {name}; expected one")
+    for suffix in module.SUFFIXES:
+        if not (isinstance(suffix, str) and suffix.startswith(".") and suffix == suffix.lower()):
+            raise ValueError(f"a suffix is {suffix!r}; expected text such as '.abc'")
+        if suffix in known:
+            raise ValueError(
+                f"the suffix {suffix} belongs to {known[suffix].NAME}; expected another"
+            )
+    if _name(module) in map(_name, known.values()):
+        raise ValueError(f"its module is called {_name(module)}, as another; expected another name")
+
+
+def _why(error: Exception) -> str:
+    return (
+        one_line(error)
+        if type(error) is ValueError
+        else f"{type(error).__name__}: {one_line(error)}"
+    )
+
+
+def _name(module: ModuleType) -> str:
+    """Return the last part of the name of a module, by which pictures name their format."""
+    return module.__name__.rpartition(".")[2]
+
+
+def _package(module: ModuleType) -> str:
+    return module.__name__.partition(".")[0]
 
 
 def suffixes() -> tuple[str, ...]:
@@ -54,44 +125,63 @@ def suffixes() -> tuple[str, ...]:
     return tuple(_formats())
 
 
-def written_suffixes() -> tuple[str, ...]:
+def suffix_of(path: Path) -> str:
+    """Return the suffix of a name in lower case; a double one, as in .nii.gz, if there is such a format."""
+    double = "".join(path.suffixes[-2:]).lower()
+    return double if double in _formats() else path.suffix.lower()
+
+
+def output_suffix(suffix: str) -> str:
+    """Return the suffix of the result for a file with this suffix: the same, unless its format is only read."""
+    module = _formats().get(suffix.lower())
+    if module is None:
+        return suffix
+    written: str = getattr(module, "WRITES", suffix if hasattr(module, "write") else ".ome.tif")
+    return written
+
+
+def output_suffixes() -> tuple[str, ...]:
     """Return the suffixes of all formats that can be written: the many suffixes of raw files only as that of DNG."""
-    return tuple(suffix for suffix in suffixes() if written_suffix(suffix) == suffix)
+    return tuple(suffix for suffix in suffixes() if output_suffix(suffix) == suffix)
 
 
 def format_of(suffix: str) -> ModuleType:
     """Return the module for a suffix."""
     module = _formats().get(suffix.lower())
     if module is None:
-        supported = ", ".join(written_suffixes())
+        supported = ", ".join(output_suffixes())
         raise ValueError(
             f"the suffix of the file is {suffix or 'empty'}; expected one of {supported}"
         )
     return module
 
 
-def written_suffix(suffix: str) -> str:
-    """Return the suffix of the result for an input with the given suffix."""
-    module = _formats().get(suffix.lower())
-    return suffix if module is None else getattr(module, "WRITES", suffix)
-
-
-def read(path: Path, axes: str | None = None) -> Picture:
-    """Read a file; its content must match its suffix."""
+def read(path: Path, axes: str | None = None, dataset: str | None = None) -> Picture:
+    """Read a file, or one of the arrays in it; its content must match its suffix."""
     expect_regular(path)
     with open(path, "rb") as file:
-        head = file.read(32)
+        head = file.read(_HEAD)
     if not head:
         raise ValueError("the file is empty; expected an image")
-    module = format_of(path.suffix)
+    module = format_of(suffix_of(path))
     if not module.recognises(head):
-        names = [other.NAME for other in _formats().values() if other.recognises(head)]
+        # A format that recognises nothing at all leaves it to a library.
+        names = [
+            other.NAME
+            for other in _formats().values()
+            if other.recognises(head) and not other.recognises(b"")
+        ]
         content = f"{names[0]} data" if names else "not an image in a supported format"
         raise ValueError(
-            f"the content of the file is {content}; expected {module.NAME}, as its name ends in {path.suffix}"
+            f"the content of the file is {content}; expected {module.NAME}, as its name ends in {suffix_of(path)}"
         )
-    with convert_errors("the file is damaged"):
-        picture: Picture = module.read(path, axes)
+    several = getattr(module, "DATASETS", False)
+    if dataset is not None and not several:
+        raise ValueError(f"dataset is {dataset}; expected none for {module.NAME} files")
+    with convert_errors("the file is damaged", _package(module)):
+        picture: Picture = module.read(path, axes, *((dataset,) if several else ()))
+    if not picture.layers:
+        raise ValueError("it holds no image; expected at least one")
     for layer in picture.layers:
         if layer.pixels.dtype.kind not in "uif":
             raise ValueError(f"its pixels are of type {layer.pixels.dtype}; expected numbers")
@@ -104,9 +194,11 @@ def read(path: Path, axes: str | None = None) -> Picture:
 
 def write(path: Path, picture: Picture) -> list[str]:
     """Write a picture in the format of its suffix; returns notes on what could not be preserved."""
-    module = format_of(path.suffix)
+    module = format_of(suffix_of(path))
+    if not hasattr(module, "write"):
+        raise ValueError(f"{module.NAME} files cannot be written; expected a TIFF file")
     notes = []
-    if module.__name__.rpartition(".")[2] != picture.format:
+    if _name(module) != picture.format:
         if any(layer.mosaic is not None for layer in picture.layers):
             if picture.format != "raw":
                 raise ValueError(
@@ -120,6 +212,9 @@ def write(path: Path, picture: Picture) -> list[str]:
             notes.append(f"{module.NAME} files cannot store the EXIF data")
         if picture.profile and "profile" not in module.KEEPS:
             notes.append(f"{module.NAME} files cannot store the colour profile")
-    with convert_errors("the file could not be written"), replacing(path) as partial:
+    with (
+        convert_errors("the file could not be written", _package(module)),
+        replacing(path) as partial,
+    ):
         module.write(partial, picture, path)
     return notes

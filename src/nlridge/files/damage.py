@@ -1,21 +1,29 @@
 """Checks for damaged and hostile files, and error messages of one sentence."""
 
 import logging
+import math
 import struct
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 _SAFE = 2**28  # bytes of pixels that any file may have
+# Not the logger of astropy, which cannot be imported any more once its logger exists.  It warns instead.
+_LOGGERS = ("tifffile", "PIL", "pydicom", "nd2", "liffile", "nibabel", "nibabel.global")
 _LONGEST = 200  # characters of the message of a library
 
 
 @contextmanager
-def convert_errors(what: str) -> Iterator[None]:
-    """Turn any error of a library into a ValueError that starts with `what`; suppress warnings and log messages."""
-    # Not the logger of astropy, which cannot be imported any more once its logger exists.  It warns instead.
-    loggers = [logging.getLogger(name) for name in ("tifffile", "PIL")]
+def convert_errors(what: str, package: str = str(__package__)) -> Iterator[None]:
+    """Turn any error of a library into a ValueError that starts with `what`; suppress warnings and log messages.
+
+    A ValueError raised in a module whose name starts with `package` is left as it is.
+    """
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL + 1)
@@ -27,7 +35,7 @@ def convert_errors(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         is_system_error = isinstance(error, OSError) and error.errno is not None
-        if is_system_error or (type(error) is ValueError and _is_raised_here(error)):
+        if is_system_error or (type(error) is ValueError and _is_raised_in(package, error)):
             raise
         raise ValueError(f"{what}: {one_line(error)}") from error
     finally:
@@ -35,17 +43,27 @@ def convert_errors(what: str) -> Iterator[None]:
             logger.setLevel(level)
 
 
-def _is_raised_here(error: Exception) -> bool:
-    """Return whether an error was raised by this package, whose messages are shown as they are."""
+def _is_raised_in(package: str, error: Exception) -> bool:
+    """Return whether an error was raised in a package, whose messages are shown as they are."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return trace is not None and trace.tb_frame.f_globals["__name__"].startswith(str(__package__))
+    if trace is None:
+        return False
+    return str(trace.tb_frame.f_globals["__name__"]).startswith((str(__package__), package))
 
 
 def one_line(error: Exception) -> str:
     """Return the message of a library in one line, unless it only reveals a bug in the library."""
-    bugs = TypeError, AttributeError, LookupError, ArithmeticError, AssertionError, struct.error
+    bugs = (
+        TypeError,
+        AttributeError,
+        LookupError,
+        ArithmeticError,
+        AssertionError,
+        NameError,
+        struct.error,
+    )
     message = " ".join(str(error).split())
     if isinstance(error, bugs) or not message:
         return f"its metadata are inconsistent ({type(error).__name__})"
@@ -65,6 +83,16 @@ def refuse_too_large(what: str, decoded: int, size: int) -> None:
     if decoded > min(max(_SAFE, 200 * size), max(4 * _SAFE, 20 * size)):
         raise ValueError(
             f"its header claims {what} in {size} bytes; expected no more than is safe to open"
+        )
+
+
+def expect_size(shape: tuple[int, ...], dtype: np.dtype[Any], available: int) -> None:
+    """Refuse a file whose uncompressed pixels take more bytes than it has."""
+    claimed = math.prod(shape) * dtype.itemsize
+    if claimed > available:
+        raise ValueError(
+            f"the file is damaged: its header claims {' x '.join(map(str, shape))} pixels, {claimed} bytes, "
+            f"but it has {max(available, 0)}"
         )
 
 

@@ -23,20 +23,6 @@ def upright(picture: Picture) -> Picture:
     if picture.turn == 1 and not picture.negative:
         return picture
 
-    def turned(pixels: Pixels, axes: str) -> Pixels:
-        y, x = axes.index("Y"), axes.index("X")
-        if picture.turn in (2, 3):
-            pixels = np.flip(pixels, x)
-        if picture.turn in (3, 4):
-            pixels = np.flip(pixels, y)
-        if picture.turn >= 5:
-            pixels = pixels.swapaxes(y, x)
-            if picture.turn in (6, 7):
-                pixels = np.flip(pixels, x)
-            if picture.turn in (7, 8):
-                pixels = np.flip(pixels, y)
-        return pixels
-
     def positive(pixels: Pixels) -> Pixels:
         if not picture.negative:
             return pixels
@@ -46,10 +32,10 @@ def upright(picture: Picture) -> Picture:
     return replace(
         picture,
         layers=[
-            replace(layer, pixels=positive(turned(layer.pixels, layer.axes)))
+            replace(layer, pixels=positive(turned(layer.pixels, layer.axes, picture.turn)))
             for layer in picture.layers
         ],
-        alpha=None if picture.alpha is None else turned(picture.alpha, "YX"),
+        alpha=None if picture.alpha is None else turned(picture.alpha, "YX", picture.turn),
         exif=upright_exif(picture.exif),
         turn=1,
         negative=False,
@@ -63,6 +49,18 @@ def upright_exif(exif: bytes | None) -> bytes | None:
         return exif
     tags[_ORIENTATION] = 1
     return tags.tobytes()
+
+
+def turned(pixels: Pixels, axes: str, turn: int) -> Pixels:
+    """Return a view of pixels upright; `turn` is their orientation, from 1 to 8."""
+    y, x = axes.index("Y"), axes.index("X")
+    if turn >= 5:
+        pixels = pixels.swapaxes(y, x)
+    if turn in (2, 3, 6, 7):
+        pixels = np.flip(pixels, x)
+    if turn in (3, 4, 7, 8):
+        pixels = np.flip(pixels, y)
+    return pixels
 
 
 def _parsed(exif: bytes | None) -> Image.Exif | None:

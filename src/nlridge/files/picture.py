@@ -1,5 +1,6 @@
 """The content of an image file."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,11 +25,18 @@ class Layer:
     pixels: Pixels
     axes: str
     spacing: tuple[float, float, float] | None = None
-    """The size of a voxel along Z, Y and X in any unit, if the file has it."""
+    """The size of a voxel along Z, Y and X, if the file has it; NaN for an axis of unknown size."""
+    unit: str = ""
+    """The unit of `spacing` as in OME metadata, such as µm, nm, mm or Å; empty if it is unknown."""
     mosaic: Mosaic | None = None
     """The pattern of a raw image."""
     noise: Noise | None = None
     """The noise that the file states, or what is left of it; that of a mosaic is above its black level."""
+
+    @property
+    def voxel(self) -> tuple[float, float, float] | None:
+        """The spacing if it is known along all three axes."""
+        return self.spacing if self.spacing and all(map(math.isfinite, self.spacing)) else None
 
     @property
     def channel_axis(self) -> int | None:
@@ -75,3 +83,16 @@ class Picture:
     """Whatever else the module needs to write the same file again."""
     notes: list[str] = field(default_factory=list)
     """Sentences on what cannot be preserved."""
+
+
+def checked_spacing(z: Any, y: Any, x: Any) -> tuple[float, float, float] | None:
+    """Return the size of a voxel, NaN where it is not a positive number; None if no size is known in the plane."""
+    sizes = []
+    for size in (z, y, x):
+        try:
+            number = float(size)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        sizes.append(number if 0 < number < math.inf else math.nan)
+    z, y, x = sizes
+    return None if math.isnan(y) or math.isnan(x) else (z, y, x)

@@ -16,12 +16,23 @@ import numpy.typing as npt
 from ..api.conversion import to_dtype
 from ..api.details import Denoised, denoise_with_details
 from ..api.estimating import estimate_noise
-from ..files import Layer, Picture, format_of, read, suffixes, write, written_suffix
+from ..checks import shown
+from ..files import (
+    Layer,
+    Picture,
+    format_of,
+    output_suffix,
+    read,
+    suffix_of,
+    suffixes,
+    write,
+)
 from ..files.atomic import expect_new
 from ..files.video import SUFFIXES as VIDEO_SUFFIXES
 from ..files.video import is_video_name
 from ..noise import Noise
 from ..noise.poisson import PoissonGaussianNoise
+from ..planning.calibration import Calibration
 from .words import recorded_warnings
 
 MARK = "_denoised"
@@ -29,8 +40,10 @@ MARK = "_denoised"
 INSTEAD_OF_EXISTING = ", --overwrite or --skip-existing"
 """What to suggest if an output exists; see `expect_new`."""
 _LEAST_LEFT = 0.01  # share of the variance of the noise that is taken to be left in a result
-_SAMPLE = 2**20  # pixels that are compared to choose between time and depth
-_SYNONYMS = {".jpeg": ".jpg", ".tiff": ".tif", ".fit": ".fits", ".fts": ".fits"}
+# Neighbours that are compared to choose between time and depth: so many pairs, and so many pixels in all.
+_PAIRS = 64
+_SAMPLE = 2**20
+_SYNONYMS = {".jpeg": ".jpg", ".tiff": ".tif", ".ome.tiff": ".tif", ".ome.tif": ".tif", ".fit": ".fits", ".fts": ".fits"}  # fmt: skip
 _UNSUPPORTED = (".gif", ".heic", ".avif", ".jp2", ".jxl", ".exr", ".hdr", ".psd", ".pdf")  # fmt: skip
 
 
@@ -84,7 +97,7 @@ def sources(inputs: Sequence[str], recursive: bool, output: str | None = None) -
         in_place = output_path is not None and output_path == folder.resolve()
         for file in sorted(folder.rglob("*") if recursive else folder.glob("*")):
             hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-            is_known = file.suffix.lower() in known_suffixes() and file.is_file()
+            is_known = suffix_of(file) in known_suffixes() and file.is_file()
             if is_known and not hidden and (in_place or not is_result(file)):
                 found.setdefault(file, Source(file, folder))
 
@@ -118,7 +131,7 @@ def known_suffixes() -> tuple[str, ...]:
 
 def _in_words(endings: Iterable[str]) -> str:
     """Return suffixes as a list, the many of raw files only as that of DNG."""
-    return ", ".join(ending for ending in endings if written_suffix(ending) == ending)
+    return ", ".join(ending for ending in endings if output_suffix(ending) == ending)
 
 
 def is_zarr_name(path: Path) -> bool:
@@ -177,8 +190,8 @@ def targets(
         )
     if output is not None and len(given) == 1 and given[0].folder is None:
         path = Path(output)
-        if path.suffix.lower() in known_suffixes() and not path.is_dir():
-            if suffix and _SYNONYMS.get(path.suffix.lower(), path.suffix.lower()) != suffix:
+        if suffix_of(path) in known_suffixes() and not path.is_dir():
+            if suffix and _usual(suffix_of(path)) != _usual(suffix):
                 raise ValueError(
                     f"output is {output} and format is {format}; expected them to agree"
                 )
@@ -186,7 +199,7 @@ def targets(
             return [path]
     if (
         output is not None
-        and Path(output).suffix.lower() in known_suffixes()
+        and suffix_of(Path(output)) in known_suffixes()
         and not Path(output).is_dir()
     ):
         raise ValueError(f"output is {output}; expected a folder for {len(given)} inputs")
@@ -196,7 +209,7 @@ def targets(
     for source in given:
         stem, ending = _stem(source.path)
         developed = develop and is_raw_name(source.path)
-        ending = suffix or (".tif" if developed else written_suffix(ending))
+        ending = suffix or (".tif" if developed else output_suffix(ending))
         name = stem + ending
         if output is None:
             outputs.append(source.path.with_name(f"{stem}{MARK}{ending}"))
@@ -211,14 +224,14 @@ def targets(
 
 def is_raw_name(path: Path) -> bool:
     """Return whether a path names a raw file of a camera."""
-    return written_suffix(path.suffix) == ".dng"
+    return output_suffix(path.suffix) == ".dng"
 
 
 def _expect_same_kind(source: Path, output: Path, develop: bool) -> None:
     """Check that a video becomes a video, an image an image, and that only raw files become raw files: DNG."""
     if is_raw_name(output):
         wrong = develop or not is_raw_name(source)
-        if wrong or output.suffix.lower() != written_suffix(output.suffix):
+        if wrong or output.suffix.lower() != output_suffix(output.suffix):
             instead = "a developed format, such as .tif" if wrong else ".dng"
             raise ValueError(f"output of {source} is {output}; expected {instead}")
     if is_video_name(source) != is_video_name(output):
@@ -241,10 +254,13 @@ def _expect_folder(path: Path) -> None:
 
 def _stem(path: Path) -> tuple[str, str]:
     """Split a name into its stem and its suffix, which may be double, as in .ome.tif."""
-    for double in (".ome.tif", ".ome.tiff"):
-        if path.name.lower().endswith(double):
-            return path.name[: -len(double)], path.name[-len(double) :]
-    return path.stem, path.suffix
+    length = len(suffix_of(path))
+    return path.name[: len(path.name) - length], path.name[len(path.name) - length :]
+
+
+def _usual(suffix: str) -> str:
+    """Return the usual suffix of the format that a suffix stands for."""
+    return _SYNONYMS.get(suffix, suffix)
 
 
 def axes_of(channel_axis: int | None, stack_axis: int | None) -> str | None:
@@ -287,12 +303,13 @@ def clean_file(
     axes: str | None,
     frames: str,
     progress: Callable[[float], None],
+    dataset: str | None = None,
     **options: Any,
 ) -> DenoisedFile:
     """Read, denoise and write a file; `progress` is called with the fraction that is done."""
     expect_new("output", target, overwrite=overwrite, alternatives=INSTEAD_OF_EXISTING)
     start = time.perf_counter()
-    before = read(source, axes)
+    before = read(source, axes, dataset)
     with recorded_warnings() as warnings:
         after, details = clean_picture(before, progress, frames, **options)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -302,14 +319,64 @@ def clean_file(
     return DenoisedFile(before, after, details, warnings, notes, seconds, kind)
 
 
+def calibration_from(
+    offset_map: str | None, gain_map: str | None, sigma_map: str | None, sigma: Any = None
+) -> Calibration | None:
+    """Read the maps of a calibrated camera; `sigma` is its read-out noise, if it is a number.  None without maps."""
+    names = {"offset_map": offset_map, "gain_map": gain_map, "sigma_map": sigma_map}
+    if not any(names.values()):
+        return None
+    offset, gain, level = (
+        None if file is None else _map(name, Path(file)) for name, file in names.items()
+    )
+    shapes = {values.shape for values in (offset, gain, level) if values is not None}
+    if len(shapes) > 1:
+        raise ValueError(f"maps have the shapes {sorted(shapes)}; expected the same for all")
+    if sigma is not None and np.ndim(sigma):
+        raise ValueError(f"sigma is {shown(sigma)}; expected one number with maps of a camera")
+    return Calibration(offset, gain, sigma if level is None else level)
+
+
+def _map(name: str, path: Path) -> npt.NDArray[Any]:
+    """Read a map, which is an image of one channel."""
+    try:
+        (layer,) = read(path).layers
+        pixels = layer.pixels.squeeze()
+    except FileNotFoundError:
+        raise ValueError(
+            f"{name} is {path}, which does not exist; expected an image file"
+        ) from None
+    except ValueError as error:
+        raise ValueError(f"{name} is {path}; expected an image of one channel: {error}") from None
+    if pixels.ndim != 2:
+        raise ValueError(
+            f"{name} is {path} of shape {pixels.shape}; expected an image of one channel"
+        )
+    values = pixels.astype(np.float64)
+    valid = values[np.isfinite(values)]
+    if name != "offset_map" and (
+        not np.any(valid > 0) or (name == "sigma_map" and valid.min() < 0)
+    ):
+        raise ValueError(f"{name} is {path}, with values that are not positive; expected positive")
+    return values
+
+
 def clean_picture(
-    picture: Picture, progress: Callable[[float], None], frames: str = "independent", **options: Any
+    picture: Picture,
+    progress: Callable[[float], None],
+    frames: str = "independent",
+    calibration: Calibration | None = None,
+    **options: Any,
 ) -> tuple[Picture, list[Denoised | None]]:
     """Denoise all frames of a picture; returns the new picture and the details of each frame.
 
     `frames` says how they belong together (see `sequence_of`).  Frames of a stack that have no valid pixels are kept as
-    they are, and have no details.
+    they are, and have no details.  With a `calibration`, pixels are equalised, and the noise is that of the camera.
     """
+    notes = [*picture.notes]
+    if calibration is not None:
+        _expect_size(calibration, picture)
+        notes += calibration.notes
     sequences = [
         (layer, index, *sequence_of(layer, frames))
         for layer in picture.layers
@@ -335,8 +402,13 @@ def clean_picture(
         arguments = with_mosaic(layer, arguments)
         if together:
             arguments[f"{kind}_axis"] = layer.axis_of(together, together)
-        if kind == "depth" and layer.spacing is not None:
-            arguments["spacing"] = layer.spacing
+        if calibration is not None:
+            letters = "".join(axis for axis in layer.axes if axis in "YXC" + together)
+            pixels = calibration.equalised(pixels, letters)
+            noise = calibration.noise_in(pixels, letters)
+            arguments |= {} if noise is None else {"noise": noise, "sigma": None}
+        if kind == "depth" and layer.voxel is not None:
+            arguments["spacing"] = layer.voxel
         details = denoise_with_details(
             with_exact_floats(pixels), progress=sequence_progress, **arguments
         )
@@ -356,7 +428,6 @@ def clean_picture(
         for layer in picture.layers
         for index in layer.frames()
     ]
-    notes = [*picture.notes]
     if any(missing):
         notes.append(unchanged_frames(of_frames.count(None), len(of_frames)))
     return replace(picture, layers=layers, notes=notes), of_frames
@@ -386,6 +457,16 @@ def noise_left(layer: Layer, details: Denoised | None) -> Noise | None:
     return layer.noise.weakened(math.sqrt(max(share, _LEAST_LEFT)))
 
 
+def _expect_size(calibration: Calibration, picture: Picture) -> None:
+    """Check that the maps of a camera have the size of the image."""
+    for layer in picture.layers:
+        size = tuple(layer.pixels.shape[layer.axes.index(axis)] for axis in "YX")
+        if size != calibration.shape:
+            raise ValueError(
+                f"maps have the shape {calibration.shape}; expected {size}, the height and width of the image"
+            )
+
+
 def sequence_of(layer: Layer, frames: str) -> tuple[str, str]:
     """Return the axis along which the frames of a layer belong together, and how: in "time" or in "depth".
 
@@ -407,16 +488,29 @@ def sequence_of(layer: Layer, frames: str) -> tuple[str, str]:
 
 
 def _difference(layer: Layer, axis: str) -> float:
-    """Return the mean squared difference of neighbours along an axis, in a sample of their pixels."""
-    number = layer.axes.index(axis)
-    step = max(1, round(math.sqrt(layer.pixels.size / _SAMPLE)))
-    rows = tuple(
-        slice(None, None, step) if letter in "YX" else slice(None) for letter in layer.axes
-    )
-    sample = layer.pixels[rows].astype(np.float64)
-    differences = np.diff(sample, axis=number)
-    valid = differences[np.isfinite(differences)]
-    return float(np.mean(valid**2)) if valid.size else math.inf
+    """Return the mean squared difference of neighbours along an axis, in a sample of their pixels.
+
+    The pixels may be on disk; only some pairs of frames are read.
+    """
+    sizes = dict(zip(layer.axes, layer.pixels.shape, strict=True))
+    starts = [1 if a in "YXC" else n - (a == axis) for a, n in sizes.items()]
+    total = math.prod(starts)
+    chosen = np.linspace(0, total - 1, min(total, _PAIRS)).astype(int)
+    pixels = len(chosen) * math.prod(sizes[a] for a in sizes if a in "YXC")
+    step = max(1, round(math.sqrt(pixels / _SAMPLE)))
+    some = tuple(slice(None, None, step if a in "YX" else None) for a in layer.axes)
+    square, count = 0.0, 0
+    for place in zip(*np.unravel_index(chosen, starts), strict=True):
+        index = tuple(
+            slice(None) if a in "YXC" else slice(int(k), int(k) + (2 if a == axis else 1))
+            for a, k in zip(layer.axes, place, strict=True)
+        )
+        pair = np.asarray(layer.pixels[index])[some].astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            difference = np.diff(pair, axis=layer.axes.index(axis))
+        valid = difference[np.isfinite(difference)]
+        square, count = square + float(np.sum(valid**2)), count + valid.size
+    return square / count if count else math.inf
 
 
 def _key(layer: Layer, index: tuple[int | slice, ...], together: str) -> tuple[Any, ...]:

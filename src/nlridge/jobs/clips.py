@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ..api.denoising import denoise
+from ..api.details import denoise_with_details, level_of, why_unchanged
 from ..api.estimating import estimate_noise
 from ..api.sequences import denoise_frames
 from ..files.atomic import expect_new
 from ..files.video import open_clip, rewrite
 from ..files.video.pixels import Images, Parts, Pixels, images_of, parts_of, planar
+from ..noise import Noise
 from .batch import INSTEAD_OF_EXISTING
 from .filmstrip import FrameSample
 from .words import recorded_warnings
@@ -31,8 +32,19 @@ class DenoisedClip:
     """The result of denoising a video file."""
 
     frames: int
+    noise: Noise
+    """The noise of the frames, or of the first one if they are independent; of Y'CbCr, that of the luma."""
+    noise_given: bool
+    level: float
+    """The root mean square of the standard deviation of the noise, in the units of the pixels."""
     removed: float
-    """The root mean square of what was removed, in the units of the pixels; of Y'CbCr, from the luma."""
+    """The root mean square of what was removed, in the same units."""
+    unchanged: str
+    """Why next to nothing was removed; empty if something was."""
+    chroma_noise: Noise | None
+    """The noise of the chroma planes, which are denoised apart; None if there are none."""
+    together: str
+    """"time" if the frames were denoised together, otherwise empty."""
     warnings: list[str]
     """What was doubtful about the options."""
     notes: list[str]
@@ -64,13 +76,16 @@ def clean_clip(
         raise ValueError("frames is depth; expected auto, time or independent for a video")
     expect_new("output", target, overwrite=overwrite, alternatives=INSTEAD_OF_EXISTING)
     start = time.perf_counter()
-    squares: list[float] = []
+    noises: list[Noise] = []  # of each part
+    squares: list[tuple[float, float]] = []  # of the level of the noise, and of what was removed
+    dtype = np.dtype(np.uint8)
     sample = FrameSample()
 
     def change(noisy: Iterator[Images], parts: Parts) -> Generator[Images, None, None]:
         # All parts of a frame are read when the first of them is needed, and wait until the others are.
         streams = tee(noisy, len(parts.planes))
         kept: deque[Pixels] = deque()
+        nonlocal dtype
 
         def part(number: int) -> Iterator[Pixels]:
             for k, images in enumerate(streams[number]):
@@ -78,7 +93,7 @@ def clean_clip(
                     kept.append(images[0])
                 yield images[number]
 
-        run: Any = _one_by_one if frames == "independent" else denoise_frames
+        run = _one_by_one if frames == "independent" else _together
         with ExitStack() as stack:
             denoised = [
                 stack.enter_context(
@@ -87,16 +102,22 @@ def clean_clip(
                             part(number),
                             sigma_of(sigma, parts, number),
                             **layout,
-                            **_amounts(strength, colour, parts, number),
+                            **amounts_of(strength, colour, parts, number),
                             **options,
                         )
                     )
                 )
                 for number, layout in enumerate(map(partial(_layout, parts.peak), parts.planes))
             ]
-            for k, images in enumerate(zip(*denoised, strict=True)):
+            for k, pairs in enumerate(zip(*denoised, strict=True)):
+                images, models = zip(*pairs, strict=True)
+                if k == 0:
+                    noises.extend(models)
                 if k % _EVERY == 0:
-                    squares.append(float(np.mean((images[0] - kept.popleft()) ** 2)))
+                    before = kept.popleft()
+                    dtype = before.dtype
+                    removed = np.mean(np.square(images[0] - before))
+                    squares.append((_level(models[0], images[0]) ** 2, float(removed)))
                 yield images
 
     def seen(done: int, total: int | None) -> None:
@@ -108,9 +129,22 @@ def clean_clip(
         written = rewrite(
             source, target, change, codec=codec, quality=quality, seen=seen, viewer=sample
         )
-    removed = math.sqrt(sum(squares) / max(len(squares), 1))
-    seconds = time.perf_counter() - start
-    return DenoisedClip(written.frames, removed, warnings, list(written.notes), seconds, sample)
+    level, removed = (math.sqrt(sum(values) / len(values)) for values in zip(*squares, strict=True))
+    return DenoisedClip(
+        written.frames,
+        noises[0],
+        sigma is not None,
+        level,
+        removed,
+        # Nothing at all is removed if the noise is invisible.
+        why_unchanged(level, removed / strength, dtype, visible=removed > 0),
+        noises[1] if len(noises) > 1 else None,
+        "" if frames == "independent" else "time",
+        warnings,
+        list(written.notes),
+        time.perf_counter() - start,
+        sample,
+    )
 
 
 def sigma_of(
@@ -129,7 +163,7 @@ def sigma_of(
     return sigma if number == 0 else sigma / math.sqrt(math.prod(parts.shrink))
 
 
-def _amounts(strength: float, colour: float, parts: Parts, number: int) -> dict[str, float]:
+def amounts_of(strength: float, colour: float, parts: Parts, number: int) -> dict[str, float]:
     """Return how much is removed from a part of the frames; chroma has the strength of colours."""
     if len(parts.planes) == 1:
         return {"strength": strength, "colour": colour}
@@ -140,12 +174,28 @@ def _layout(peak: int, planes: tuple[int, ...]) -> dict[str, Any]:
     return {"channel_axis": 0 if len(planes) > 1 else None, "data_range": peak}
 
 
+def _level(noise: Noise, image: Pixels) -> float:
+    """The root mean square of the standard deviation of the noise of a denoised image."""
+    levels = np.asarray(noise.level, np.float64).reshape(-1, 1, 1)
+    return level_of(noise, levels, image.reshape(-1, *image.shape[-2:]))
+
+
+def _together(
+    frames: Iterator[Pixels], sigma: Any, **options: Any
+) -> Generator[tuple[Pixels, Noise], None, None]:
+    """Denoise frames together; yields each with the noise."""
+    with closing(denoise_frames(frames, sigma, **options)) as denoised:
+        for image in denoised:
+            yield image, denoised.noise
+
+
 def _one_by_one(
     frames: Iterator[Pixels], sigma: Any, **options: Any
-) -> Generator[Pixels, None, None]:
-    """Denoise each frame on its own."""
+) -> Generator[tuple[Pixels, Noise], None, None]:
+    """Denoise each frame on its own; yields it with its noise."""
     for frame in frames:
-        yield denoise(frame, sigma, **options)
+        details = denoise_with_details(frame, sigma, **options)
+        yield details.image, details.noise
 
 
 def noise_in_clip(path: Path, kind: str) -> tuple[Any, int, int]:

@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
+from ..display import middle
+
 Pixels = npt.NDArray[Any]
 
 MOST = 12
@@ -58,11 +60,5 @@ class FrameSample:
         every = max(1, min(self.height, self.width) // _THUMBNAIL)
         thumbnail = after[::every, ::every].copy()
         self.frames.append(
-            ClipFrame(number, middle(before).copy(), middle(after).copy(), thumbnail)
+            ClipFrame(number, middle(before, SIDE).copy(), middle(after, SIDE).copy(), thumbnail)
         )
-
-
-def middle(image: Pixels, side: int = SIDE) -> Pixels:
-    """Return the middle of an image of (height, width, ...), with at most `side` rows and columns."""
-    top, left = (max(0, (length - side) // 2) for length in image.shape[:2])
-    return image[top : top + side, left : left + side]

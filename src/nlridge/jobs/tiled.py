@@ -1,5 +1,7 @@
 """Denoising of a file in tiles, because it is larger than memory, or on a cluster."""
 
+import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +12,48 @@ from ..algorithm.tuning import Tuning
 from ..api.arguments import checked_tile, checked_workers
 from ..api.conversion import to_dtype
 from ..files.formats.npy import named_axes
-from ..files.formats.tiff import axes_of_plain
+from ..files.formats.tiff import axes_of_plain, spacing_of
+from ..files.picture import Layer
 from ..large.disk import NewArray, OpenedArray, open_array
 from ..large.entry import checked_out, executor_for
 from ..large.frames import Source, frames_of, sample_of, sources_of
 from ..large.limits import expect_plausible
 from ..large.run import run
+from ..large.sequences import run_sequences, sequences_of
 from ..noise import Noise
 from ..planning.blind import estimated_noise
 from ..planning.layout import Layout, layout_of
 from ..planning.levels import levels_of
 from ..planning.options import checked_options
 from ..progress import Progress
-from .batch import INSTEAD_OF_EXISTING, MARK, is_zarr_name, notes_on_axes, unchanged_frames
+from ..video.planning import SequenceAxis
+from .batch import (
+    INSTEAD_OF_EXISTING,
+    MARK,
+    is_zarr_name,
+    notes_on_axes,
+    sequence_of,
+    unchanged_frames,
+)
 from .words import recorded_warnings
+
+# Pixels of all channels of a frame; several dozen of larger ones may not fit into memory.
+_LARGEST = 2**23
+
+
+@dataclass(frozen=True)
+class DenoisedArray:
+    """The result of denoising a file in tiles."""
+
+    noise: Noise
+    """That of the first frame with valid pixels."""
+    frames: int
+    together: str
+    """How frames belong together that were denoised together: "time" or "depth"."""
+    warnings: list[str]
+    """What was doubtful about the options."""
+    notes: list[str]
+    """What could not be preserved or done."""
 
 
 def is_tiled(inputs: list[str], tile: int | None, scheduler: str | None) -> bool:
@@ -38,6 +68,7 @@ def clean_tiled(
     *,
     overwrite: bool,
     axes: str | None,
+    frames: str,
     noise: str | None,
     sigma: Any,
     method: str,
@@ -47,11 +78,8 @@ def clean_tiled(
     tile: int | None,
     scheduler: str | None,
     progress: Progress,
-) -> tuple[Noise, list[str], list[str]]:
-    """Denoise a file into a new one of the same data type.
-
-    Returns the noise of its first frame with valid pixels, warnings and notes.
-    """
+) -> DenoisedArray:
+    """Denoise a file into a new one of the same data type; `frames` says how its frames belong together."""
     ends = {source.resolve(), target.resolve()}
     if len(ends) == 1 or any(end in other.parents for end in ends for other in ends):
         raise ValueError(
@@ -70,14 +98,32 @@ def clean_tiled(
     if opened.group is not None and path.suffix.lower() != ".zarr":
         raise ValueError(f"output is {target}; expected a name that ends in .zarr, like the input")
     sources = sources_of(frames_of(array, letters))
-    with (
-        executor_for(scheduler, checked_workers(workers), [("image", array)]) as executor,
-        recorded_warnings() as warnings,
-    ):
-        model, empty = run(sources, layout, options, path, spec, executor, progress, to_dtype)
+    spacing = spacing_of(opened.sizes)
+    along, together = sequence_of(Layer(array, letters), frames)
+    if frames == "auto" and together and math.prod(sources[0].image.shape) > _LARGEST:
+        notes.append(
+            f"frames were denoised independently, as they are large; --frames {together} denoises them together"
+        )
+        along = together = ""
+    if together and scheduler is not None:
+        raise ValueError(
+            f"client is {scheduler}; expected none for frames that belong together, or --frames independent"
+        )
+    threads = checked_workers(workers)
+    common = layout, options
+    with recorded_warnings() as warnings:
+        if together:
+            axis = SequenceAxis(f"{together}_axis", None, spacing if together == "depth" else None)
+            sequences = sequences_of(sources, along)
+            model, empty = run_sequences(
+                sequences, *common, axis, path, spec, threads, progress, to_dtype
+            )
+        else:
+            with executor_for(scheduler, threads, [("image", array)]) as executor:
+                model, empty = run(sources, *common, path, spec, executor, progress, to_dtype)
     if empty:
         notes.append(unchanged_frames(empty, len(sources)))
-    return model, warnings, notes
+    return DenoisedArray(model, len(sources), together, warnings, notes)
 
 
 def noise_in_sample(source: Path, axes: str | None, kind: str) -> tuple[Noise, int, int, list[str]]:

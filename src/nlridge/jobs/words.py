@@ -8,8 +8,8 @@ from contextlib import contextmanager
 # What the command line calls the arguments of Python. The output has a name without --output as well.
 _OPTIONS = {
     **{name: f"--{name.replace('_', '-')}" for name in (
-        "channel_axis", "codec", "colour", "format", "frames", "kind", "method", "noise", "peak", "quality", "report",
-        "sigma", "stack_axis", "strength", "tile", "workers",
+        "channel_axis", "codec", "colour", "dataset", "format", "frames", "gain_map", "kind", "method", "noise", "offset_map", "peak",
+        "quality", "report", "sigma", "sigma_map", "stack_axis", "strength", "tile", "workers",
     )},
     "client": "--scheduler",
 }  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..algorithm.passes import Pass
-from ..engines.grid import lines
+from ..engines.grid import Window, lines
 from ..files.atomic import writing
 
 Image = npt.NDArray[np.float32]
@@ -62,9 +62,10 @@ class BandFiles:
         """Return the path of the k-th band."""
         return self.folder / str(k)
 
-    def read(self, top: int, bottom: int) -> Image:
-        """Read the rows from `top` to `bottom`, which may span several bands."""
+    def read(self, window: Window) -> Image:
+        """Read a part of the image, which may span several bands; whole rows are read."""
         planes, _, width = self.shape
+        top, bottom = window.rows.start, window.rows.stop
         pixels: Image = np.empty((bottom - top, planes, width), np.float32)
         for k in range(top // self.band_height, -(-bottom // self.band_height)):
             first = max(top, k * self.band_height)
@@ -74,7 +75,7 @@ class BandFiles:
             rows = np.fromfile(self.path(k), np.float32, count, offset=skip)
             pixels[first - top : last - top] = rows.reshape(last - first, planes, width)
         image: Image = pixels.transpose(1, 0, 2)
-        return image
+        return image[:, :, window.columns.start : window.columns.stop]
 
 
 class GroupFiles:
@@ -87,7 +88,11 @@ class GroupFiles:
     def __init__(self, folder: Path, shape: tuple[int, int], step: Pass, complete: bool) -> None:
         self.arguments = folder, shape, step, complete
         self.folder, self.complete = folder, complete
-        self.lines = {int(line[0].ys[0]): line for line in lines(shape, step)}
+        self.lines = {
+            int(line[0].whole.ys[0]): [int(block.whole.xs[0]) for block in line]
+            for line in lines(shape, step)
+        }
+        """The columns of the first references of the blocks of each line, by their row."""
         self.loaded: dict[int, dict[int, npt.NDArray[Any]]] = {}
         """Lines in memory, while they are read or written: by row, then by column of the first reference."""
         self.lock = threading.Lock()
@@ -106,7 +111,7 @@ class GroupFiles:
                 for finished in sorted(self.loaded)[:-2]:
                     del self.loaded[finished]
                 with open(self.folder / str(y), "rb") as file:
-                    self.loaded[y] = {int(block.xs[0]): np.load(file) for block in self.lines[y]}
+                    self.loaded[y] = {first: np.load(file) for first in self.lines[y]}
             return self.loaded[y][x]
 
     def __setitem__(self, key: tuple[int, int], places: npt.NDArray[Any]) -> None:
@@ -118,5 +123,5 @@ class GroupFiles:
                 return
             del self.loaded[y]
         with writing(self.folder / str(y)) as file:
-            for block in self.lines[y]:
-                np.save(file, line[int(block.xs[0])])
+            for first in self.lines[y]:
+                np.save(file, line[first])

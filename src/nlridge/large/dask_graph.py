@@ -5,7 +5,6 @@ The bands that `stages` keeps in files are passed from task to task here.  Each 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -16,17 +15,16 @@ from ..algorithm.inputs import StepInputs
 from ..algorithm.passes import Pass
 from ..arrays import is_dask
 from ..engines import cpu
-from ..engines.grid import lines, rows_read
+from ..engines.grid import Window, lines, reach
 from ..planning.doubts import warn_about
 from ..planning.layout import Layout
 from ..planning.options import Options
-from ..planning.pixels import restored
-from ..planning.plan import Plan, float_type
+from ..planning.plan import float_type
 from .bands import bands_of
-from .frames import Frame, PlannedFrame, Source, part_of, plan_frame
-from .lazy import Image, from_rows
-from .planes import denoised_planes
-from .scales import BandScales, Needed, Part, same_rows
+from .frames import Frame, PlannedFrame, Source, plan_frame
+from .lazy import Image, ImageOnDemand, from_rows
+from .planes import denoised_image
+from .scales import Function, ImagesInParts, Needed, Part, Shape
 
 
 @dataclass(frozen=True)
@@ -80,21 +78,8 @@ def _denoise_frame(planned: PlannedFrame, band_height: int) -> Any:
     """Denoise a frame; returns a Dask array of shape (channels, height, width)."""
     graph, frames = Graph(band_height), planned.source.frames
     sources = [graph.bands_of_array(_pixels_of(frame)) for frame in frames]
-    results = [
-        denoised_planes(planned, planes, sources, graph, graph.run_pass)
-        for planes in planned.plan.planes
-    ]
-    inputs = [(image, same_rows) for image in (*sources, *results)]
-    shape = planned.plan.shape
-    result = graph.computed(shape, partial(_restored, planned.plan, len(sources)), *inputs)
+    result = denoised_image(planned, sources, graph, graph.run_pass)
     return graph.as_array(result, float_type(frames[0].dtype))
-
-
-def _restored(plan: Plan, count: int, rows: range, *parts: Part) -> Any:
-    """Compute some rows of the result; the first `count` parts are those of the sources."""
-    arrays = [part.pixels for part in parts]
-    pixels, missing, _ = part_of(rows, arrays[:count])
-    return restored(plan, pixels, arrays[count:], missing)
 
 
 def _pixels_of(frame: Frame) -> Any:
@@ -104,32 +89,16 @@ def _pixels_of(frame: Frame) -> Any:
     return array if "C" in frame.axes else array[None]
 
 
-class GraphImage:
+class GraphImage(ImageOnDemand):
     """An image whose bands are tasks of a graph.  Sums, differences, multiples and powers add tasks to the graph."""
 
-    def __init__(self, graph: "Graph", name: str, shape: tuple[int, ...]) -> None:
+    def __init__(self, graph: "Graph", name: str, shape: Shape) -> None:
         self.graph, self.name, self.shape = graph, name, shape
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, planes: slice) -> "GraphImage":
-        count = len(range(*planes.indices(len(self))))
-        return self.graph.map_bands((count, *self.shape[1:]), _planes, [self], planes)
-
-    def __add__(self, other: "GraphImage") -> "GraphImage":
-        return self.graph.map_bands(self.shape, _sum, [self, other])
-
-    def __sub__(self, other: "GraphImage") -> "GraphImage":
-        return self.graph.map_bands(self.shape, _difference, [self, other])
-
-    def __rmul__(self, factor: float) -> "GraphImage":
-        return self.graph.map_bands(self.shape, _multiple, [self], factor)
-
-    __mul__ = __rmul__
-
-    def __pow__(self, exponent: float) -> "GraphImage":
-        return self.graph.map_bands(self.shape, _power, [self], exponent)
+    def mapped(self, planes: int, function: Callable[..., Image], *others: Any) -> Any:
+        """See `ImageOnDemand`."""
+        shape = (planes, *self.shape[1:])
+        return self.graph.map_bands(shape, _mapped, [self, *others], function)
 
     def key(self, k: int) -> Any:
         """Return the key of the task that computes the k-th band."""
@@ -142,7 +111,7 @@ class GraphImage:
         return first * band_height, [self.key(k) for k in range(first, last)]
 
 
-class Graph(BandScales):
+class Graph(ImagesInParts):
     """Passes and scales for `framework.denoised` that only add tasks to a graph.
 
     The tasks are added one by one.  With `dask.delayed`, Dask would optimise each array separately, and compute what
@@ -158,7 +127,7 @@ class Graph(BandScales):
         """Split a Dask array into bands."""
         bands = array.rechunk({0: -1, 1: self.band_height, 2: -1})
         self.sources.append(bands)
-        return GraphImage(self, bands.name, tuple(array.shape))
+        return GraphImage(self, bands.name, array.shape)
 
     def as_array(self, image: GraphImage, dtype: Any) -> Any:
         """Return an image as a Dask array."""
@@ -170,7 +139,7 @@ class Graph(BandScales):
         chunks = ((planes,), tuple(map(len, bands_of(height, self.band_height))), (width,))
         return da.Array(tasks, image.name, chunks, dtype=dtype)
 
-    def _new_image(self, shape: tuple[int, ...]) -> GraphImage:
+    def _new_image(self, shape: Shape) -> GraphImage:
         return GraphImage(self, f"nlridge-{uuid4().hex}", shape)
 
     def _shared(self, *arguments: Any) -> str:
@@ -181,7 +150,7 @@ class Graph(BandScales):
 
     def map_bands(
         self,
-        shape: tuple[int, ...],
+        shape: Shape,
         function: Callable[..., Any],
         images: list[GraphImage],
         *arguments: Any,
@@ -198,13 +167,15 @@ class Graph(BandScales):
         """Run a pass of the engine; the task of a band passes its groups on to the task of the next round."""
         noisy: Any = inputs.noisy
         _, height, width = noisy.shape
+        shape = height, width
         images: list[Any] = inputs.images()
         numbered = inputs.mapped(images.index)
         shared = self._shared(noisy.shape, numbered, step)
         outputs = self._new_image(noisy.shape)
         earlier = None if groups is None else groups.get("round")
         for k, rows in enumerate(bands_of(height, self.band_height)):
-            needed = rows_read(lines((height, width), step, rows), (height, width), step.settings)
+            grid = lines(shape, step, Window(rows, range(width)))
+            needed = reach(grid, shape, step.settings).rows
             previous = groups is not None if earlier is None else earlier.key(k)
             self.tasks[outputs.key(k)] = (
                 _run_pass,
@@ -221,15 +192,15 @@ class Graph(BandScales):
             return result, result
         return result, self.map_bands(noisy.shape, _item, [outputs], 1)
 
-    def computed(
-        self, shape: tuple[int, int, int], function: Callable[..., Any], *inputs: Needed
-    ) -> GraphImage:
-        """See `BandScales`."""
-        result, shared = self._new_image(shape), self._shared(function)
+    def image_of(self, shape: Shape, function: Function, inputs: Sequence[Needed]) -> GraphImage:
+        """See `ImagesInParts`."""
+        result, width = self._new_image(shape), shape[2]
+        widths = [image.shape[2] for image, _ in inputs]
+        shared = self._shared(function, width, widths)
         for k, rows in enumerate(bands_of(shape[1], self.band_height)):
             parts = []
-            for image, rows_of in inputs:
-                needed = rows_of(rows)
+            for image, needed_of in inputs:
+                needed = needed_of(Window(rows, range(width))).rows
                 first, keys = image.rows(needed)
                 parts += [(needed.start, needed.stop), first, keys]
             self.tasks[result.key(k)] = (_computed, shared, (rows.start, rows.stop), *parts)
@@ -249,38 +220,29 @@ class Shared:
 # The functions of the tasks.  The first argument is the one that all bands share.
 
 
-def _planes(shared: tuple[slice], image: Image) -> Image:
-    return image[shared[0]]
-
-
-def _sum(shared: Any, a: Image, b: Image) -> Image:
-    return a + b
-
-
-def _difference(shared: Any, a: Image, b: Image) -> Image:
-    return a - b
-
-
-def _multiple(shared: tuple[float], image: Image) -> Image:
-    return shared[0] * image
-
-
-def _power(shared: tuple[float], image: Image) -> Image:
-    powers: Image = image ** shared[0]
-    return powers
+def _mapped(shared: tuple[Callable[..., Image]], *images: Image) -> Image:
+    return shared[0](*images)
 
 
 def _item(shared: tuple[int], images: Sequence[Image]) -> Image:
     return images[shared[0]]
 
 
-def _computed(shared: tuple[Callable[..., Any]], ends: tuple[int, int], *parts: Any) -> Any:
-    """Call the function of `Graph.computed`; `parts` has three items for each input."""
+def _computed(
+    shared: tuple[Function, int, Sequence[int]], ends: tuple[int, int], *parts: Any
+) -> Any:
+    """Call the function of `Graph.image_of`; `parts` has three items for each input."""
+    function, width, widths = shared
     inputs = [
-        Part(range(*needed), _select_rows(bands, first, range(*needed)))
-        for needed, first, bands in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+        Part(
+            Window(range(*needed), range(width_of_input)),
+            _select_rows(bands, first, range(*needed)),
+        )
+        for needed, first, bands, width_of_input in zip(
+            parts[::3], parts[1::3], parts[2::3], widths, strict=True
+        )
     ]
-    return shared[0](range(*ends), *inputs)
+    return function(Window(range(*ends), range(width)), *inputs)
 
 
 def _select_rows(bands: list[Image], first: int, rows: range) -> Image:
@@ -307,7 +269,8 @@ def _run_pass(
     inputs = numbered.mapped(lambda number: available[number])
     earlier_groups = previous[2] if isinstance(previous, tuple) else {}
     groups = dict(earlier_groups) if previous else None
-    strips = cpu.strips(inputs, step, groups, rows=range(*ends), workers=1, tick=lambda: None)
+    window = Window(range(*ends), range(shape[2]))
+    strips = cpu.strips(inputs, step, groups, window=window, workers=1, tick=lambda: None)
     _, results, noisier_results = zip(*strips, strict=True)
     result = np.concatenate(results, axis=1)
     noisier = np.concatenate(noisier_results, axis=1)

@@ -143,4 +143,6 @@ def _denoise_part(
             [array[number - first if len(array) > 1 else 0] for first, array in arrays], levels
         )
 
-    return np.stack([images[-1] for images in planned.run(read, 1, frames=range(*ends))])
+    earliest = arrays[0][0]
+    results = planned.run(read, 1, frames=range(*ends), earliest=earliest)
+    return np.stack([images[-1] for images in results])

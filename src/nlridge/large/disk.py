@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -34,6 +34,10 @@ class OpenedArray:
     """The group of an OME-Zarr pyramid, whose largest image is the array."""
     levels: tuple[str, ...] = ()
     """The names of the images in the pyramid, from the largest to the smallest."""
+    sizes: Mapping[str, tuple[float, str]] = field(default_factory=dict)
+    """The size and the unit of a pixel along Z, Y and X, and of a step along T, by the letter of the axis, if known."""
+    channels: tuple[str, ...] = ()
+    """The names of the channels, if known."""
 
 
 def metadata_of(opened: OpenedArray) -> str:
@@ -43,7 +47,8 @@ def metadata_of(opened: OpenedArray) -> str:
         getattr(metadata, name, None) for name in ("zarr_format", "dimension_names", "attributes")
     ]
     attributes = None if opened.group is None else dict(opened.group.attrs)
-    return repr([kept, opened.axes, attributes, opened.levels])
+    about = [opened.levels, dict(opened.sizes), opened.channels]
+    return repr([kept, opened.axes, attributes, *about])
 
 
 @dataclass(frozen=True)
@@ -165,7 +170,25 @@ def _open_pyramid(path: Path, group: Any) -> OpenedArray:
         shapes.append(group[name].shape)
     for name, fine, coarse in zip(levels[1:], shapes, shapes[1:], strict=False):
         _expect_integer_factors(path, name, fine, coarse)
-    return OpenedArray(group[levels[0]], _axis_letters(path, scale.get("axes")), group, levels)
+    letters = _axis_letters(path, scale.get("axes"))
+    return OpenedArray(group[levels[0]], letters, group, levels, _sizes_in(scale, letters))
+
+
+def _sizes_in(scale: dict[str, Any], letters: str) -> dict[str, tuple[float, str]]:
+    """Return the size and the unit of a pixel of the largest image along each axis that has a unit."""
+    try:
+        (factors,) = (
+            change["scale"]
+            for change in scale["datasets"][0]["coordinateTransformations"]
+            if change["type"] == "scale"
+        )
+        return {
+            letter: (float(factor), str(axis["unit"]))
+            for letter, factor, axis in zip(letters, factors, scale["axes"], strict=True)
+            if "unit" in axis and 0 < factor < math.inf
+        }
+    except (LookupError, TypeError, ValueError):
+        return {}
 
 
 def _first_pyramid(path: Path, scales: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -230,20 +253,25 @@ def _expect_integer_factors(
 def _open_tiff(path: Path) -> OpenedArray:
     import tifffile
 
+    from ..files.formats.tiff import channel_names, pixel_sizes
+
     expect_regular(path)
     with tifffile.TiffFile(path) as file:
         series = file.series[0]
         axes, page = series.axes.replace("S", "C"), series.keyframe
+        known = pixel_sizes(file), tuple(channel_names(file.ome_metadata))
         if page.is_contiguous and series.dataoffset is not None:
             dtype = np.dtype(file.byteorder + series.dtype.char)
             end = series.dataoffset + dtype.itemsize * int(np.prod(series.shape))
             if path.stat().st_size < end:
                 raise ValueError(f"{path}: the file is damaged: it is truncated")
-            return OpenedArray(RawArray(path, dtype, series.shape, series.dataoffset), axes)
+            raw = RawArray(path, dtype, series.shape, series.dataoffset)
+            return OpenedArray(raw, axes, None, (), *known)
         _zarr()  # raises ImportError now rather than when the array is read
         rows = page.tile[0] if page.is_tiled else page.rowsperstrip
         chunks = [rows if axis == "Y" else 1 for axis in axes]
-        return OpenedArray(TiffArray(path, series.dtype, series.shape, tuple(chunks)), axes)
+        array = TiffArray(path, series.dtype, series.shape, tuple(chunks))
+        return OpenedArray(array, axes, None, (), *known)
 
 
 def _zarr() -> Any:
@@ -296,17 +324,31 @@ def _make_npy(path: Path, spec: NewArray) -> None:
 def _make_tiff(path: Path, spec: NewArray) -> None:
     import tifffile
 
+    from ..files.formats.tiff import ome_metadata
+
     in_colour = spec.axes.endswith("C") and spec.shape[-1] in (3, 4)
+    axes = spec.axes.replace("C", "S") if in_colour else spec.axes
+    # OME metadata hold the sizes of pixels, but not every array.
+    is_ome = bool(spec.like.sizes) and _fits_ome(axes, spec.dtype)
+    metadata = ome_metadata(axes, spec.like.sizes, spec.like.channels) if is_ome else {"axes": axes}
     offset, _ = tifffile.imwrite(  # type: ignore[misc]
         path,
         shape=spec.shape,
         dtype=spec.dtype,
         bigtiff=True,
+        ome=is_ome,
         photometric="rgb" if in_colour else "minisblack",
-        metadata={"axes": spec.axes.replace("C", "S") if in_colour else spec.axes},
+        metadata=metadata,
         returnoffset=True,
     )
     allocate(path, offset, spec)
+
+
+def _fits_ome(axes: str, dtype: np.dtype[Any]) -> bool:
+    """Return whether OME metadata can describe an array."""
+    stacked = axes.removesuffix("S").removesuffix("YX")
+    types = ("i1", "i2", "i4", "u1", "u2", "u4", "f4", "f8")
+    return set(stacked) <= set("TZC") and f"{dtype.kind}{dtype.itemsize}" in types
 
 
 def allocate(path: Path, offset: int, spec: NewArray) -> None:

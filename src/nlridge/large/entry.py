@@ -1,4 +1,4 @@
-"""`denoise` for images that are not held in memory: Dask arrays, and any image with `out`."""
+"""`denoise` for images that are not held in memory: Dask arrays, any image with `out`, and regions of arrays on disk."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import is_dask, is_tensor
+from ..arrays import is_dask, is_sliceable, is_tensor
 from ..checks import not_installed, shown
 from ..files.atomic import expect_new
 from ..noise.gaussian import GaussianNoise
-from ..planning.layout import Layout, layout_of
+from ..planning.layout import Layout, layout_of, window_of
 from ..planning.levels import INSTEAD_OF_MAP, levels_of
 from ..planning.options import Options
 from ..planning.plan import float_type
@@ -25,6 +25,7 @@ from .disk import SUFFIXES, NewArray, OpenedArray, is_zarr, open_read_only
 from .executors import Cluster, Executor, LocalThreads
 from .frames import Source, frames_of, sources_of
 from .limits import expect_plausible
+from .region import denoise_regions
 from .resume import remove_finished_work
 from .run import run
 from .sequences import run_sequences, sequences_of
@@ -46,6 +47,7 @@ def denoise_large(
     client: Any,
     workers: int,
     progress: Progress,
+    region: Any = None,
 ) -> Any:
     """See `denoise`; `options_for` returns the options for a sigma that is not a map.
 
@@ -82,6 +84,13 @@ def denoise_large(
     if options.noise is not None:
         levels_of(options.noise, layout)
     companions = [(name, array, _axes_of(name, array, layout)) for name, array in arrays]
+    if region is not None:
+        window = window_of(region, layout)
+        sources = _sources(image, layout, companions, _eager_if_dask)
+        for name, array in [("image", image), *arrays]:
+            if not is_dask(array):
+                expect_plausible(array, name)
+        return denoise_regions(sources, layout, options, window, workers, progress)
     if out is None and sequence is not None:
         from .dask_sequences import denoise_dask_sequences
 
@@ -123,8 +132,7 @@ def denoise_large(
 
 def _sliceable(value: Any) -> Any:
     """Return an array that can be sliced, without reading it, or anything else as an array in memory."""
-    has_all = all(hasattr(value, name) for name in ("shape", "dtype", "__getitem__"))
-    return value if has_all and not is_tensor(value) else np.asarray(value)
+    return value if is_sliceable(value) and not is_tensor(value) else np.asarray(value)
 
 
 def _is_masked(array: Any) -> bool:

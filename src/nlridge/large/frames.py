@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..engines.grid import Window
 from ..engines.pool import in_order
 from ..files.damage import one_line
 from ..noise.gaussian import GaussianNoise
@@ -74,6 +75,10 @@ class Frame:
             raise OSError(f"{self.name} cannot be read: {one_line(error)}") from error
         pixels: Pixels = values.transpose(self.order).reshape(-1, len(rows), len(columns))
         return pixels
+
+    def read_window(self, window: Window) -> Pixels:
+        """Read a part of the image."""
+        return self.read(*window)
 
     def write(self, rows: range, pixels: Pixels, workers: int) -> None:
         """Write some rows chunk by chunk, since a store copies everything that it gets in one call."""
@@ -338,16 +343,16 @@ def _scan(source: Source, bounds: Sequence[Bounds], with_means: bool) -> Scan:
     )
 
 
-def sample_of(source: Source) -> tuple[Pixels, Mask | None]:
+def sample_of(source: Source, side: int = _SAMPLE_SIDE) -> tuple[Pixels, Mask | None]:
     """Return squares of a frame side by side, and which of their pixels are missing; a small frame as a whole.
 
-    The gaps between the squares are missing as well.
+    `side` is that of the squares. The gaps between them are missing as well.
     """
     source = replace(source, levels=None)
     channels, height, width = source.image.shape
-    if height * width <= (_SAMPLES_PER_AXIS * _SAMPLE_SIDE) ** 2:
+    if height * width <= (_SAMPLES_PER_AXIS * side) ** 2:
         return source.read(range(height))[:2]
-    rows, columns = (_sample_ranges(length) for length in (height, width))
+    rows, columns = (_sample_ranges(length, side) for length in (height, width))
     size = [sum(map(len, ranges)) + _GAP * (len(ranges) - 1) for ranges in (rows, columns)]
     pixels = np.zeros((channels, *size), source.image.dtype)
     missing = np.ones(pixels.shape, bool)
@@ -360,9 +365,9 @@ def sample_of(source: Source) -> tuple[Pixels, Mask | None]:
     return pixels, missing
 
 
-def _sample_ranges(length: int) -> list[range]:
+def _sample_ranges(length: int, side: int = _SAMPLE_SIDE) -> list[range]:
     """Return the ranges of the squares along an axis, evenly spaced from end to end."""
-    size = min(_SAMPLE_SIDE, length)
+    size = min(side, length)
     count = min(_SAMPLES_PER_AXIS, length // size)
     starts = np.linspace(0, length - size, count).astype(int) if count > 1 else [0]
     return [range(start, start + size) for start in map(int, starts)]

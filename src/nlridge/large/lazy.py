@@ -1,6 +1,7 @@
-"""An image whose rows are read or computed on demand."""
+"""Images that are not held in memory."""
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -8,77 +9,102 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..engines.grid import Window
+
 Image = npt.NDArray[np.float32]
 
 
-class LazyImage:
-    """An image of shape (planes, height, width) that is not held in memory.
+class ImageOnDemand(ABC):
+    """An image of shape (planes, height, width) that is not held in memory, or not yet computed.
 
-    ``image[:, top:bottom]`` reads or computes these rows and returns an array.  ``image[:1]`` is the first plane, as
-    a lazy image again.  Sums, differences, multiples and powers of lazy images are lazy as well.
+    ``image[:1]`` is the first plane.  Sums, differences, multiples and powers are images of the same kind.
     """
 
-    def __init__(
-        self,
-        shape: tuple[int, int, int],
-        read: Callable[[int, int], Any],
-        rows_at_once: int = 512,
-    ) -> None:
-        self.shape = shape
-        self.read = read
-        self.rows_at_once = rows_at_once
-        """How many rows to read at a time where nothing else matters."""
+    shape: tuple[int, int, int]
+
+    @abstractmethod
+    def mapped(self, planes: int, function: Callable[..., Image], *others: Any) -> Any:
+        """Return the image of so many planes whose pixels are function(pixels, *pixels of the others)."""
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, slice):
-            planes = len(range(*key.indices(len(self))))
-            return LazyImage((planes, *self.shape[1:]), partial(_select_planes, self, key))
-        planes, rows = key
-        return self.read(*rows.indices(self.shape[1])[:2])[planes]
+        return self.mapped(len(range(*key.indices(len(self)))), partial(_select_planes, key))
 
-    def __add__(self, other: "LazyImage") -> "LazyImage":
-        return LazyImage(self.shape, partial(_combine, operator.add, self, other))
+    def __add__(self, other: Any) -> Any:
+        return self.mapped(len(self), operator.add, other)
 
-    def __sub__(self, other: "LazyImage") -> "LazyImage":
-        return LazyImage(self.shape, partial(_combine, operator.sub, self, other))
+    def __sub__(self, other: Any) -> Any:
+        return self.mapped(len(self), operator.sub, other)
 
-    def __rmul__(self, factor: float) -> "LazyImage":
-        return LazyImage(self.shape, partial(_multiply, factor, self))
+    def __rmul__(self, factor: float) -> Any:
+        return self.mapped(len(self), partial(operator.mul, factor))
 
     __mul__ = __rmul__
 
-    def __pow__(self, exponent: float) -> "LazyImage":
-        return LazyImage(self.shape, partial(_power, exponent, self))
+    def __pow__(self, exponent: float) -> Any:
+        return self.mapped(len(self), partial(_power, exponent))
 
 
-def _select_planes(image: LazyImage, planes: slice, top: int, bottom: int) -> Image:
-    selected: Image = image.read(top, bottom)[planes]
-    return selected
+class ReadableImage(ImageOnDemand):
+    """An image of which any part can be read: ``image[:, top:bottom, left:right]`` returns an array."""
+
+    rows_at_once = 512
+    """How many rows to read at a time where nothing else matters."""
+
+    @abstractmethod
+    def read(self, window: Window) -> npt.NDArray[Any]:
+        """Read or compute a part of all planes."""
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return super().__getitem__(key)
+        planes, *places = key
+        spans = [range(length) for length in self.shape[1:]]
+        spans[: len(places)] = [span[place] for span, place in zip(spans, places, strict=False)]
+        return self.read(Window(*spans))[planes]
 
 
-def _combine(
-    operation: Callable[..., Image], a: LazyImage, b: LazyImage, top: int, bottom: int
-) -> Image:
-    return operation(a.read(top, bottom), b.read(top, bottom))
+class LazyImage(ReadableImage):
+    """An image whose parts are read or computed by a function whenever they are needed."""
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        function: Callable[[Window], npt.NDArray[Any]],
+        rows_at_once: int = 512,
+    ) -> None:
+        self.shape, self.function, self.rows_at_once = shape, function, rows_at_once
+
+    def read(self, window: Window) -> npt.NDArray[Any]:
+        """See `ReadableImage`."""
+        return self.function(window)
+
+    def mapped(self, planes: int, function: Callable[..., Image], *others: Any) -> Any:
+        """See `ImageOnDemand`."""
+        return type(self)((planes, *self.shape[1:]), partial(_mapped, function, self, *others))
 
 
-def _multiply(factor: float, image: LazyImage, top: int, bottom: int) -> Image:
-    multiple: Image = factor * image.read(top, bottom)
-    return multiple
+def _select_planes(planes: slice, image: Image) -> Image:
+    return image[planes]
 
 
-def _power(exponent: float, image: LazyImage, top: int, bottom: int) -> Image:
-    power: Image = image.read(top, bottom) ** exponent
-    return power
+def _power(exponent: float, image: Image) -> Image:
+    powers: Image = image**exponent
+    return powers
+
+
+def _mapped(function: Callable[..., Image], *images_and_window: Any) -> Image:
+    *images, window = images_and_window
+    return function(*(image.read(window) for image in images))
 
 
 def from_rows(array: Image, first: int, shape: tuple[int, int, int]) -> LazyImage:
     """Return an image of `shape` of which only the rows in `array` can be read; `first` is the first of them."""
-    return LazyImage(shape, partial(_select_rows, array, first))
+    held = Window(range(first, first + array.shape[1]), range(shape[2]))
+    return LazyImage(shape, partial(_select, array, held))
 
 
-def _select_rows(array: Image, first: int, top: int, bottom: int) -> Image:
-    return array[:, top - first : bottom - first]
+def _select(array: Image, held: Window, window: Window) -> Image:
+    return array[window.inside(held)]

@@ -1,4 +1,4 @@
-"""The way of a frame from pixels to denoised planes, for all that compute images in bands of rows."""
+"""The way of a frame from pixels to denoised planes and back, for all that compute images in parts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,62 +9,70 @@ import numpy as np
 
 from ..algorithm.framework import RunPass, denoised
 from ..algorithm.inputs import PlaneNoise
+from ..engines.grid import Window
 from ..planning.channels import Planes, select_channels
 from ..planning.levels import REACH, Bounds, bounded_levels
 from ..planning.missing import union
 from ..planning.photons import denoised_in_runs
-from ..planning.pixels import counts_of, renewed, stabilised, with_estimate
+from ..planning.pixels import counts_of, renewed, restored, stabilised, with_estimate
 from ..planning.plan import Plan
-from .bands import split_range
 from .frames import PlannedFrame, SourcePart, part_of
 from .lazy import Image
-from .scales import BandScales, Needed, Part, same_rows, slice_within
+from .scales import ImagesInParts, Part, extended, same
 
-_COLUMNS = 256  # that are processed at a time, to limit the size of temporary arrays of float64
+
+def denoised_image(
+    planned: PlannedFrame, sources: Sequence[Any], parts: ImagesInParts, run_pass: RunPass
+) -> Any:
+    """Denoise a frame; returns an image of (channels, height, width).
+
+    `sources` are the image, its masks, and its map of noise levels, if it has any (see `Source.frames`).
+    """
+    plan = planned.plan
+    images = [denoised_planes(planned, planes, sources, parts, run_pass) for planes in plan.planes]
+    inputs = [(image, same) for image in (*sources, *images)]
+    return parts.computed(plan.shape, partial(_restored_part, plan, len(sources)), *inputs)
 
 
 def denoised_planes(
     planned: PlannedFrame,
     planes: Planes,
     sources: Sequence[Any],
-    bands: BandScales,
+    parts: ImagesInParts,
     run_pass: RunPass,
 ) -> Any:
-    """Denoise the planes of channels that are denoised jointly.
-
-    `sources` are the image, its masks, and its map of noise levels, if it has any (see `Source.frames`).
-    """
+    """Denoise the planes of channels that are denoised jointly; `sources` are as for `denoised_image`."""
     plan, bounds = planned.plan, planned.bounds
     _, height, width = plan.shape
     count = len(planes.channels)
-    reach = REACH if bounds else 0
+    around = partial(extended, by=REACH) if bounds else same
 
     def computed(count: int, function: Callable[..., Any]) -> Any:
-        part = partial(_from_sources, partial(function, plan, bounds, planes), count, reach)
-        inputs: list[Needed] = [(source, partial(_around, height, reach)) for source in sources]
-        return bands.computed((count, height, width), part, *inputs)
+        part = partial(_from_sources, partial(function, plan, bounds, planes))
+        inputs = [(source, around) for source in sources]
+        return parts.computed((count, height, width), part, *inputs)
 
     noise, renew = plan.plane_noise(planes, planned.levels), None
     if bounds:
         variance = computed(count if len(bounds) > 1 else 1, _variance_part)
         noise = replace(noise, variance=variance)
     if plan.runs:
-        return _denoised_in_runs(planned, planes, computed, noise, bands, run_pass)
+        return _denoised_in_runs(planned, planes, computed, noise, parts, run_pass)
     if planned.may_have_gaps:
         with_gaps = computed(count, _channels_part)
-        noisy = bands.computed(
-            with_gaps.shape, partial(_planes_part, planes), (bands.filled(with_gaps), same_rows)
+        noisy = parts.computed(
+            with_gaps.shape, partial(_planes_part, planes), (parts.filled(with_gaps), same)
         )
 
         def renew(pilot: Any) -> Any:
             """Return the noisy image of the second step."""
-            inputs = (with_gaps, same_rows), (pilot, same_rows)
-            return bands.computed(with_gaps.shape, partial(_renewed_part, planes), *inputs)
+            inputs = (with_gaps, same), (pilot, same)
+            return parts.computed(with_gaps.shape, partial(_renewed_part, planes), *inputs)
 
     else:
         noisy = computed(count, _noisy_part)
     *_, result = denoised(
-        noisy, noise, plan.recipe, run_pass, plan.tuning, renewed=renew, scales=bands
+        noisy, noise, plan.recipe, run_pass, plan.tuning, renewed=renew, scales=parts
     )
     return result
 
@@ -74,17 +82,17 @@ def _denoised_in_runs(
     planes: Planes,
     computed: Callable[..., Any],
     noise: PlaneNoise,
-    bands: BandScales,
+    parts: ImagesInParts,
     run_pass: RunPass,
 ) -> Any:
     """Denoise the planes of an image of few photons."""
     plan, renew = planned.plan, None
     counts = with_gaps = computed(len(planes.channels), _counts_part)
     if planned.may_have_gaps:
-        counts = bands.filled(with_gaps)
+        counts = parts.filled(with_gaps)
 
         def renew(estimate: Any) -> Any:
-            return bands.each(_with_estimate, with_gaps, estimate)
+            return parts.each(_with_estimate, with_gaps, estimate)
 
     *_, result = denoised_in_runs(
         counts,
@@ -93,8 +101,8 @@ def _denoised_in_runs(
         plan.runs,
         run_pass,
         plan.tuning,
-        each=bands.each,
-        scales=bands,
+        each=parts.each,
+        scales=parts,
         renewed=renew,
     )
     return result
@@ -102,10 +110,6 @@ def _denoised_in_runs(
 
 def _with_estimate(with_gaps: Image, estimate: Image) -> Image:
     return with_estimate(with_gaps, np.isnan(with_gaps), estimate)
-
-
-def _around(length: int, reach: int, rows: range) -> range:
-    return range(max(rows.start - reach, 0), min(rows.stop + reach, length))
 
 
 def _variance_part(plan: Plan, bounds: Sequence[Bounds], planes: Planes, part: SourcePart) -> Any:
@@ -137,27 +141,25 @@ def _noisy_part(plan: Plan, bounds: Sequence[Bounds], planes: Planes, part: Sour
     return planes.product(_channels_part(plan, bounds, planes, part))
 
 
-def _from_sources(
-    function: Callable[[SourcePart], Image], planes: int, reach: int, rows: range, *sources: Part
-) -> Image:
-    """Compute some rows of an image of so many planes, some columns at a time, from pixels and those around them."""
-    available, width = sources[0].rows, sources[0].pixels.shape[2]
-    result = np.empty((planes, len(rows), width), np.float32)
-    for columns in split_range(range(width), _COLUMNS):
-        needed = _around(width, reach, columns)
-        arrays = [source.pixels[:, :, needed.start : needed.stop] for source in sources]
-        part = function(part_of(available, arrays))
-        result[:, :, columns.start : columns.stop] = part[
-            :, slice_within(rows, available), slice_within(columns, needed)
-        ]
-    return result
+def _from_sources(function: Callable[[SourcePart], Image], window: Window, *sources: Part) -> Image:
+    """Compute a part of an image from pixels and those around them."""
+    held = sources[0].window
+    part = function(part_of(held.rows, [source.pixels for source in sources]))
+    return Part(held, part).cut(window).pixels
 
 
-def _planes_part(planes: Planes, rows: range, channels: Part) -> Image:
-    """Compute some rows of planes from channels without gaps."""
+def _planes_part(planes: Planes, window: Window, channels: Part) -> Image:
+    """Compute a part of planes from channels without gaps."""
     return planes.product(channels.pixels)
 
 
-def _renewed_part(planes: Planes, rows: range, channels: Part, pilot: Part) -> Image:
-    """Compute some rows of planes in which gaps take their values from the pilot."""
+def _renewed_part(planes: Planes, window: Window, channels: Part, pilot: Part) -> Image:
+    """Compute a part of planes in which gaps take their values from the pilot."""
     return renewed(planes, channels.pixels, np.isnan(channels.pixels), pilot.pixels)
+
+
+def _restored_part(plan: Plan, count: int, window: Window, *parts: Part) -> Any:
+    """Compute a part of the result; the first `count` parts are those of the sources."""
+    arrays = [part.pixels for part in parts]
+    pixels, missing, _ = part_of(window.rows, arrays[:count])
+    return restored(plan, pixels, arrays[count:], missing)

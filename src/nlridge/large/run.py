@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..engines.grid import slice_within
 from ..engines.pool import in_order
 from ..files.atomic import writing
 from ..noise import Noise
@@ -40,7 +41,6 @@ from .resume import (
     sync_all,
     work_folder_of,
 )
-from .scales import slice_within
 from .stages import Stages
 
 Store = Callable[[npt.NDArray[Any], np.dtype[Any]], npt.NDArray[Any]]
@@ -158,7 +158,7 @@ def _scaled_tick(tick: Tick, calls: int, ticks: int) -> Tick:
 
 def _denoise_frame(planned: PlannedFrame, target: Frame, stages: Stages, store: Store) -> None:
     sources = [
-        LazyImage(frame.shape, partial(_read_rows, frame), frame.rows_at_once)
+        LazyImage(frame.shape, frame.read_window, frame.rows_at_once)
         for frame in planned.source.frames
     ]
     images = [
@@ -171,10 +171,6 @@ def _denoise_frame(planned: PlannedFrame, target: Frame, stages: Stages, store: 
     stages.tick(len(bands) - len(missing), already=True)
     work = partial(_write_bands, planned, target, images, bands, written, store)
     stages.executor.run_bands(work, missing, stages.tick)
-
-
-def _read_rows(frame: Frame, top: int, bottom: int) -> npt.NDArray[Any]:
-    return frame.read(range(top, bottom))
 
 
 def _count_bands(plan: Plan, band_height: int) -> int:

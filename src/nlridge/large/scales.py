@@ -1,11 +1,12 @@
-"""Images of other sizes, computed in bands, with the same result to the bit as on the whole image.
+"""Images of other sizes, computed in parts, with the same result to the bit as on the whole image.
 
 The filters of `pyramid`, and those that fill in missing pixels, are short.  A part of an image that has a margin as wide
 as their reach, and starts at the same phase, gives the same numbers inside the margin.
 """
 
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -15,37 +16,51 @@ import numpy.typing as npt
 
 from ..algorithm import filtering, pyramid
 from ..algorithm.inputs import PlaneNoise
+from ..engines.grid import Window, whole_window
 from ..planning.missing import AROUND, coarser_means, fill, fill_from
+from .bands import split_range
 from .lazy import Image
 
-_REACH = 16  # upper limit of the reach of the filters to either side, in pixels of the finer image
-_WIDE = 2048  # columns that are processed at a time, to limit the size of temporary arrays
+_REACH = 16  # of the filters to either side and back, in pixels of the finer image
+_WIDE = 1024  # columns that are processed at a time, to limit the size of temporary arrays
 _SMALL = 64 * 64  # pixels; missing pixels of so small an image are filled in at once
 
 
 class Part(NamedTuple):
-    """Some rows of an image."""
+    """A part of an image."""
 
-    rows: range
+    window: Window
     pixels: npt.NDArray[Any]
 
-    def within(self, rows: range) -> npt.NDArray[Any]:
-        """Return some of these rows."""
-        return self.pixels[:, slice_within(rows, self.rows)]
+    def cut(self, window: Window) -> "Part":
+        """Return a smaller part."""
+        return Part(window, self.pixels[window.inside(self.window)])
 
 
-Needed: TypeAlias = tuple[Any, Callable[[range], range]]
-"""An image, and the function that returns the rows of it that are needed to compute some rows of another one."""
+Shape: TypeAlias = tuple[int, int, int]
+Around: TypeAlias = Callable[[range], range]
+"""Returns the rows of one image that are needed to compute some rows of another one, and likewise for columns.
+
+The rows may extend beyond the image.
+"""
+Function: TypeAlias = Callable[..., Image]
+"""Computes a window of an image from the window and the parts of other images that are needed for it."""
+Needed: TypeAlias = tuple[Any, Callable[[Window], Window]]
+"""An image, and the function that returns the part of it that is needed to compute a part of another one."""
 
 
-class BandScales(ABC):
-    """The functions of `pyramid` on images that are computed in bands of rows, in one way or another."""
+class ImagesInParts(ABC):
+    """The functions of `pyramid` on images that are computed part by part, in one way or another."""
 
     @abstractmethod
-    def computed(
-        self, shape: tuple[int, int, int], function: Callable[..., Any], *inputs: Needed
-    ) -> Any:
-        """Return the image whose rows are function(rows, *parts); parts are the needed rows of the inputs."""
+    def image_of(self, shape: Shape, function: Function, inputs: Sequence[Needed]) -> Any:
+        """Return the image whose parts are function(window, *parts); parts are what is needed of the inputs."""
+
+    def computed(self, shape: Shape, function: Function, *inputs: tuple[Any, Around]) -> Any:
+        """Return the image whose parts are function(window, *parts), computed some columns at a time."""
+        needs = [partial(_needed, around, image.shape) for image, around in inputs]
+        needed = [(image, need) for (image, _), need in zip(inputs, needs, strict=True)]
+        return self.image_of(shape, partial(_in_columns, function, needs), needed)
 
     def coarser(self, image: Any) -> Any:
         """See `pyramid`."""
@@ -60,94 +75,105 @@ class BandScales(ABC):
         return replace(pyramid.coarser_noise(even), variance=variance)
 
     def _coarser(self, image: Any, function: Callable[[Image], Image]) -> Any:
-        height = image.shape[1]
-        rows = partial(_fine_rows, height=height)
-        return self.computed(_coarser_shape(image), partial(_coarser_part, function), (image, rows))
+        part = partial(_coarser_part, function)
+        return self.computed(_coarser_shape(image.shape), part, (image, _finer_span))
 
     def with_coarse(self, image: Any, coarse: Any, level: int, most: Any) -> Any:
         """See `pyramid`."""
-        rows = partial(_with_margin, height=image.shape[1], level=level)
-        small = partial(_coarse_rows, around=rows)
-        function = partial(_with_coarse_part, level, most)
-        inputs = [(image, rows), (coarse, small)]
+        around = partial(_with_margin, level=level)
+        small = partial(_coarse_span, around=around)
+        inputs: list[tuple[Any, Around]] = [(image, around), (coarse, small)]
         for_all_pixels = isinstance(most, float | np.ndarray) and np.shape(most)[1:] in ((), (1, 1))
         if not for_all_pixels:
-            function = partial(_with_coarse_part, level, None)
             inputs.append((most, small))
+        function = partial(_with_coarse_part, level, most if for_all_pixels else None)
         return self.computed(image.shape, function, *inputs)
 
     def filtered(self, image: Any, taps: npt.NDArray[np.float32]) -> Any:
         """See `filtering`."""
-        rows = partial(_rows_of_filter, height=image.shape[1])
-        return self.computed(image.shape, partial(_filtered_part, taps), (image, rows))
+        around = partial(extended, by=filtering.REACH)
+        return self.computed(image.shape, partial(_filtered_part, taps), (image, around))
 
-    def each(self, function: Callable[..., Image], *images: Any) -> Any:
-        """Apply a function to the pixels of images of the same shape."""
-        inputs = [(image, same_rows) for image in images]
-        return self.computed(images[0].shape, partial(_each_part, function), *inputs)
+    def each(self, function: Callable[..., Image], *images: Any, planes: int | None = None) -> Any:
+        """Apply a function to the pixels of images of the same size; returns an image of so many planes."""
+        count, height, width = images[0].shape
+        inputs = [(image, same) for image in images]
+        part = partial(_each_part, function)
+        return self.computed((planes or count, height, width), part, *inputs)
 
     def filled(self, image: Any) -> Any:
         """Return an image with pixels that are NaN filled in (see `fill`)."""
         _, height, width = image.shape
         if height * width <= _SMALL:
-            return self.computed(image.shape, _filled_whole, (image, partial(_all_rows, height)))
-        fine = partial(_fine_rows_around, height=height)
-        means = self.computed(_coarser_shape(image), _coarser_means_part, (image, fine))
-        rows = partial(_rows_around, height=height)
-        small = partial(_coarse_rows, around=rows)
-        inputs = [(image, rows), (self.filled(means), small)]
+            return self.computed(image.shape, _filled_whole, (image, _everything))
+        fine = partial(_finer_span, around=_even_span)
+        means = self.computed(_coarser_shape(image.shape), _coarser_means_part, (image, fine))
+        small = partial(_coarse_span, around=_even_span)
+        inputs: list[tuple[Any, Around]] = [(image, _even_span), (self.filled(means), small)]
         return self.computed(image.shape, _filled_part, *inputs)
 
 
-def same_rows(rows: range) -> range:
-    """Return the rows themselves, if no others are needed."""
-    return rows
+def _needed(around: Around, shape: Shape, window: Window) -> Window:
+    """Return the part of an image of some shape that is needed to compute a window of another one."""
+    return Window(*map(around, window)).overlap(whole_window(shape[1:]))
 
 
-def _each_part(function: Callable[..., Image], rows: range, *parts: Part) -> Image:
-    return function(*(part.pixels for part in parts))
+def _in_columns(
+    function: Function, needs: Sequence[Callable[[Window], Window]], window: Window, *parts: Part
+) -> Image:
+    """Compute a window, some columns at a time, from parts of which each time some columns are needed."""
+    pieces = []
+    for columns in split_range(window.columns, _WIDE):
+        some = window._replace(columns=columns)
+        cut = [part.cut(need(some)) for part, need in zip(parts, needs, strict=True)]
+        pieces.append(function(some, *cut))
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=2)
 
 
-def _all_rows(height: int, rows: range) -> range:
-    return range(height)
+def same(span: range) -> range:
+    """Return the same rows or columns, if no others are needed."""
+    return span
 
 
-def _coarser_shape(image: Any) -> tuple[int, int, int]:
-    planes, height, width = image.shape
+def extended(span: range, by: int) -> range:
+    """Return some rows or columns, and those around them."""
+    return range(span.start - by, span.stop + by)
+
+
+def _everything(span: range) -> range:
+    return range(sys.maxsize)
+
+
+def _coarser_shape(shape: Shape) -> Shape:
+    planes, height, width = shape
     return planes, *pyramid.coarser_shape((height, width))
 
 
-def _with_margin(rows: range, height: int, level: int) -> range:
-    """Return the rows that are needed to compute `rows` of `pyramid.with_coarse` at a level."""
+def _with_margin(span: range, level: int = 1) -> range:
+    """Return what is needed to compute rows or columns of `pyramid.with_coarse` at a level."""
     phase = 2**level
-    margin = _REACH * phase
-    top = max(rows.start - margin, 0) // phase * phase
-    return range(top, min(-(-(rows.stop + margin) // phase) * phase, height))
+    wide = extended(span, _REACH * (phase - 1))
+    return range(wide.start // phase * phase, -(-wide.stop // phase) * phase)
 
 
-def _rows_of_filter(rows: range, height: int) -> range:
-    """Return the rows that are needed to compute `rows` of `filtered`."""
-    return range(max(rows.start - filtering.REACH, 0), min(rows.stop + filtering.REACH, height))
+def _even_span(span: range) -> range:
+    """Return what is needed to fill in pixels of some rows or columns; the first one is even."""
+    return range((span.start - AROUND) // 2 * 2, span.stop + AROUND)
 
 
-def _fine_rows(rows: range, height: int) -> range:
-    """Return the rows of the finer image that are needed to compute `rows` of the coarser one."""
-    return _with_margin(range(2 * rows.start, min(2 * rows.stop, height)), height, 1)
+def _finer_span(span: range, around: Around = _with_margin) -> range:
+    """Return the rows or columns of the finer image that correspond to those of the coarser one, and those around them."""
+    return around(range(2 * span.start, 2 * span.stop))
 
 
-def _rows_around(rows: range, height: int) -> range:
-    """Return the rows that are needed to fill in pixels of `rows`; the first one is even."""
-    return range(max(rows.start - AROUND, 0) // 2 * 2, min(rows.stop + AROUND, height))
+def _coarse_span(span: range, around: Around = same) -> range:
+    """Return the rows or columns of the coarser image that correspond to those around these."""
+    span = around(span)
+    return range(span.start // 2, -(-span.stop // 2))
 
 
-def _fine_rows_around(rows: range, height: int) -> range:
-    return _rows_around(range(2 * rows.start, min(2 * rows.stop, height)), height)
-
-
-def _coarse_rows(rows: range, around: Callable[[range], range] = same_rows) -> range:
-    """Return the rows of the coarser image that correspond to `rows`, or to those `around` them."""
-    rows = around(rows)
-    return range(rows.start // 2, -(-rows.stop // 2))
+def _coarse_window(window: Window) -> Window:
+    return Window(*map(_coarse_span, window))
 
 
 def _coarser_variance(even: PlaneNoise, variance: Image) -> Image:
@@ -156,94 +182,76 @@ def _coarser_variance(even: PlaneNoise, variance: Image) -> Image:
     return np.asarray(coarse)
 
 
-def _coarser_part(function: Callable[[Image], Image], rows: range, fine: Part) -> Image:
-    width = fine.pixels.shape[2]
-    coarse = np.empty((len(fine.pixels), len(rows), -(-width // 2)), np.float32)
-    for columns in _columns(coarse.shape[2]):
-        needed = _fine_rows(columns, width)
-        small = function(fine.pixels[:, :, needed.start : needed.stop])
-        coarse[:, :, columns.start : columns.stop] = small[
-            :,
-            slice_within(rows, _coarse_rows(fine.rows)),
-            slice_within(columns, _coarse_rows(needed)),
-        ]
-    return coarse
+def _each_part(function: Callable[..., Image], window: Window, *parts: Part) -> Image:
+    return function(*(part.pixels for part in parts))
+
+
+def _coarser_part(function: Callable[[Image], Image], window: Window, fine: Part) -> Image:
+    return Part(_coarse_window(fine.window), function(fine.pixels)).cut(window).pixels
 
 
 def _with_coarse_part(
-    level: int, most: float | Image | None, rows: range, image: Part, coarse: Part, *limits: Part
+    level: int, most: float | Image | None, window: Window, image: Part, coarse: Part, *limits: Part
 ) -> Image:
-    """Compute some rows of `pyramid.with_coarse`; `limits` stands for `most` if it is an image."""
-    planes, _, width = image.pixels.shape
-    combined = np.empty((planes, len(rows), width), np.float32)
-    for columns in _columns(width):
-        needed = _with_margin(columns, width, level)
-        small = _coarse_rows(needed)
-        part = pyramid.with_coarse(
-            image.pixels[:, :, needed.start : needed.stop],
-            coarse.pixels[:, :, small.start : small.stop],
-            level,
-            limits[0].pixels[:, :, small.start : small.stop] if most is None else most,
-        )
-        combined[:, :, columns.start : columns.stop] = part[
-            :, slice_within(rows, image.rows), slice_within(columns, needed)
-        ]
-    return combined
+    """Compute a part of `pyramid.with_coarse`; `limits` stands for `most` if it is an image."""
+    limit = limits[0].pixels if most is None else most
+    part = pyramid.with_coarse(image.pixels, coarse.pixels, level, limit)
+    return Part(image.window, part).cut(window).pixels
 
 
-def _filtered_part(taps: npt.NDArray[np.float32], rows: range, image: Part) -> Image:
-    """Compute some rows of `filtered`; rows beyond the available ones are beyond the image, and mirrored."""
-    reach = filtering.REACH
+def _filtered_part(taps: npt.NDArray[np.float32], window: Window, image: Part) -> Image:
+    """Compute a part of `filtered`; what is not available around it is beyond the image, and mirrored."""
     beyond = [
-        (0, 0),
-        (reach - rows.start + image.rows.start, reach - image.rows.stop + rows.stop),
-        (reach, reach),
+        (filtering.REACH - span.start + held.start, filtering.REACH - held.stop + span.stop)
+        for span, held in zip(window, image.window, strict=True)
     ]
-    part: Image = filtering.convolved(np.pad(image.pixels, beyond, "symmetric"), taps)
+    wide = np.pad(image.pixels, [(0, 0), *beyond], "symmetric")
+    part: Image = filtering.convolved(wide, taps)
     return part
 
 
-def _filled_whole(rows: range, image: Part) -> Image:
-    return np.stack([fill(plane)[rows.start : rows.stop] for plane in image.pixels])
+def _filled_whole(window: Window, image: Part) -> Image:
+    whole = np.stack([fill(plane) for plane in image.pixels])
+    return Part(image.window, whole).cut(window).pixels
 
 
-def _coarser_means_part(rows: range, fine: Part) -> Image:
-    planes, _, width = fine.pixels.shape
-    means = np.empty((planes, len(rows), -(-width // 2)), np.float32)
-    for columns in _columns(means.shape[2]):
-        needed = _fine_rows_around(columns, width)
-        inside = (
-            slice_within(rows, _coarse_rows(fine.rows)),
-            slice_within(columns, _coarse_rows(needed)),
-        )
-        for plane, plane_means in zip(fine.pixels, means, strict=True):
-            part = coarser_means(plane[:, needed.start : needed.stop])
-            plane_means[:, columns.start : columns.stop] = part[inside]
-    return means
+def _coarser_means_part(window: Window, fine: Part) -> Image:
+    means = np.stack([coarser_means(plane) for plane in fine.pixels])
+    return Part(_coarse_window(fine.window), means).cut(window).pixels
 
 
-def _filled_part(rows: range, image: Part, coarse: Part) -> Image:
-    if not np.isnan(image.pixels).any():
-        return image.within(rows)
-    planes, _, width = image.pixels.shape
-    filled = np.empty((planes, len(rows), width), np.float32)
-    for columns in _columns(width):
-        needed = _rows_around(columns, width)
-        small = _coarse_rows(needed)
-        inside = slice_within(rows, image.rows), slice_within(columns, needed)
-        for k, plane in enumerate(image.pixels):
-            part = fill_from(
-                plane[:, needed.start : needed.stop], coarse.pixels[k, :, small.start : small.stop]
-            )
-            filled[k, :, columns.start : columns.stop] = part[inside]
-    return filled
+def _filled_part(window: Window, image: Part, coarse: Part) -> Image:
+    filled = image.pixels
+    if np.isnan(filled).any():
+        planes = zip(image.pixels, coarse.pixels, strict=True)
+        filled = np.stack([fill_from(*pair) for pair in planes])
+    return Part(image.window, filled).cut(window).pixels
 
 
-def _columns(width: int) -> Iterator[range]:
-    for left in range(0, width, _WIDE):
-        yield range(left, min(left + _WIDE, width))
+def around_gaps(shape: Shape, window: Window) -> Window:
+    """Return the part of an image that is needed to fill in narrow gaps in a window."""
+    return _needed(_even_span, shape, window)
 
 
-def slice_within(part: range, whole: range) -> slice:
-    """Return the slice that selects the rows or columns `part` from those in `whole`."""
-    return slice(part.start - whole.start, part.stop - whole.start)
+def filled_window(read: Callable[[Window], Image], shape: Shape, window: Window) -> Image:
+    """Compute a part of `ImagesInParts.filled` from as few pixels as possible.
+
+    Coarser scales are computed only where gaps are so wide that pixels are filled in from them.
+    """
+    _, height, width = shape
+    if height * width <= _SMALL:
+        everything = whole_window((height, width))
+        return _filled_whole(window, Part(everything, read(everything)))
+    needed = around_gaps(shape, window)
+    image, small = Part(needed, read(needed)), _coarse_window(needed)
+    unknown = np.full((shape[0], *map(len, small)), np.float32(np.nan))
+    filled = _filled_part(window, image, Part(small, unknown))
+    if not np.isnan(filled).any():
+        return filled
+
+    def read_means(window: Window) -> Image:
+        fine = _needed(partial(_finer_span, around=_even_span), shape, window)
+        return _coarser_means_part(window, Part(fine, read(fine)))
+
+    coarse = filled_window(read_means, _coarser_shape(shape), small)
+    return _filled_part(window, image, Part(small, coarse))

@@ -17,13 +17,14 @@ import numpy as np
 from ..algorithm.inputs import StepInputs
 from ..algorithm.passes import Pass
 from ..engines import cpu
+from ..engines.grid import Window
 from ..engines.pool import in_order
 from ..files.atomic import writing
 from ..progress import Tick
 from .bands import BandFiles, GroupFiles, bands_of, finish_in_background, split_range
 from .executors import Executor
 from .lazy import Image, LazyImage
-from .scales import BandScales, Needed, Part
+from .scales import Function, ImagesInParts, Needed, Part, Shape
 
 Strips: TypeAlias = Iterator[tuple[Any, ...]]
 """A range of rows, and these rows of one or several images."""
@@ -31,7 +32,7 @@ Compute: TypeAlias = Callable[[range, int], Strips]
 """Computes some rows of images, from top to bottom, with a number of threads."""
 
 
-class Stages(BandScales):
+class Stages(ImagesInParts):
     """Passes and scales for `framework.denoised` that keep their results in a folder.
 
     Each result is a stage.  Stages and bands that are already in the folder are not computed again.
@@ -66,11 +67,9 @@ class Stages(BandScales):
             self.in_use.append((folder, weakref.ref(group_files)))
         return group_files
 
-    def computed(
-        self, shape: tuple[int, int, int], function: Callable[..., Image], *inputs: Needed
-    ) -> LazyImage:
-        """See `BandScales`."""
-        return self.stored(partial(_computed, function, inputs), shape)[0]
+    def image_of(self, shape: Shape, function: Function, inputs: Sequence[Needed]) -> LazyImage:
+        """See `ImagesInParts`."""
+        return self.stored(partial(_compute_rows, function, inputs, shape[2]), shape)[0]
 
     def stored(
         self,
@@ -144,20 +143,23 @@ def _split_at_bands(strips: Strips, band_height: int) -> Strips:
 
 
 def _run_pass(inputs: StepInputs, step: Pass, groups: Any, rows: range, workers: int) -> Strips:
-    return cpu.strips(inputs, step, groups, rows=rows, workers=workers, tick=lambda: None)
+    window = Window(rows, range(inputs.noisy.shape[2]))
+    return cpu.strips(inputs, step, groups, window=window, workers=workers, tick=lambda: None)
 
 
-def _computed(
-    function: Callable[..., Image], inputs: Sequence[Needed], rows: range, workers: int
+def _compute_rows(
+    function: Function, inputs: Sequence[Needed], width: int, rows: range, workers: int
 ) -> Strips:
-    """Yield some rows of an image (see `BandScales.computed`)."""
+    return strips_of(function, inputs, Window(rows, range(width)), workers)
 
-    def strip(some: range) -> tuple[range, Image]:
-        parts = []
-        for image, rows_of in inputs:
-            needed = rows_of(some)
-            parts.append(Part(needed, image[:, needed.start : needed.stop]))
-        return some, function(some, *parts)
+
+def strips_of(function: Function, inputs: Sequence[Needed], window: Window, workers: int) -> Strips:
+    """Yield a part of an image in strips of rows (see `ImagesInParts.image_of`)."""
+
+    def strip(rows: range) -> tuple[range, Image]:
+        some = window._replace(rows=rows)
+        needed = [(image, needed_of(some)) for image, needed_of in inputs]
+        return rows, function(some, *(Part(part, image.read(part)) for image, part in needed))
 
     # More than two threads would hold too many rows in memory.
-    return in_order(strip, split_range(rows, inputs[0][0].rows_at_once), min(workers, 2))
+    return in_order(strip, split_range(window.rows, inputs[0][0].rows_at_once), min(workers, 2))

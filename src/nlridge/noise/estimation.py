@@ -415,8 +415,10 @@ def _robust_line(x: Array, y: Array, count: Array) -> tuple[float, float, float]
     """Fit a line to variances: its slope and offset, and the standard error of the slope.
 
     The error of a variance is proportional to the variance. Outliers lie above the line, since texture can only make
-    a variance too large.
+    a variance too large. If most variances are 0, so is the line.
     """
+    if np.median(y) <= 0:
+        return 0.0, 0.0, math.inf
     A = np.stack([x - x.mean(), np.ones_like(x)], axis=1)
     floor = 0.05 * np.median(y)
     fitted, trust = np.full_like(y, np.median(y)), np.ones_like(y)

@@ -1,18 +1,13 @@
 """The report: a single, self-contained HTML page that shows the results."""
 
-import base64
 import html
-import io
 import json
 import math
-import os
-import shlex
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from hashlib import sha256
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -20,17 +15,30 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
 from .. import __version__
 from ..api.details import Denoised, noise_in_words, removed_in_words
-from ..api.quality import Quality, quality_of
+from ..api.quality import gain_in_words, quality_of
+from ..display import (
+    NOTHING_REMOVED,
+    black_and_white,
+    data_url,
+    finite_values,
+    images_of,
+    middle,
+    policy,
+    removed_in_shades,
+    resource,
+    stages,
+    zoom_buttons,
+)
 from ..files import Layer, Picture
 from ..files.atomic import replacing
 from ..files.develop import developed
 from ..files.orientation import upright
 from ..jobs.batch import DenoisedFile, with_exact_floats
-from ..jobs.filmstrip import MOST, SIDE, FrameSample, middle
+from ..jobs.commands import command_for
+from ..jobs.filmstrip import MOST, SIDE, FrameSample
 from ..jobs.words import option_of, printable
 
 Pixels = npt.NDArray[Any]
@@ -39,9 +47,6 @@ _SIDE = 1024  # largest side of the part of an image that is shown; less for col
 _LEAST_SIDE = 256
 _FRAMES, _CHANNELS = 8, 6  # at most, to choose from
 _THUMBNAIL = 160  # largest side of an image of the filmstrip
-# Step between shades in the image of the removed noise: half of its standard deviation.
-_COARSE = 16
-_NOTHING = "nothing was removed: before and after are the same"
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ def entry(
             colour=options.colour,
             workers=options.workers,
         )
-        gain = _gain(quality)
+        gain = gain_in_words(quality)
     chosen = _spread(len(frames), MOST if is_clip else _FRAMES)
     channels = _channels(result.before)
     in_colour = channels[0][0] is None and "C" in layer.axes
@@ -123,7 +128,7 @@ def entry(
         "time": f"{result.seconds:.2f} s{several}",
         "image": _image(width, height, crops[0][0]),
         "output": printable(str(target)),
-        "command": _command(source, target, options),
+        "command": command_for(source, target, vars(options)),
     }
     if several:
         where = f" in frame {first + 1}" if first else " in the first frame"
@@ -185,7 +190,7 @@ def clip_entry(
             "method": _method(options),
             "frames": f"{count} of {_image(sample.width, sample.height, crops[0][0])}",
             "output": printable(str(target)),
-            "command": _command(source, target, options),
+            "command": command_for(source, target, vars(options)),
         },
         width=width,
         height=height,
@@ -237,17 +242,11 @@ def _page() -> tuple[str, str]:
     Its policy allows no style or script but its own, whatever the names of files contain.
     """
     folder = resources.files(__package__)
-
-    def joined(suffix: str) -> str:
-        return "\n".join((folder / f"{n}.{suffix}").read_text("utf-8") for n in ("stage", "report"))
-
-    style, script = joined("css"), joined("js")
-    allowed = {"img": "data:", "style": _digest(style), "script": _digest(script)}
-    policy = "; ".join(
-        ["default-src 'none'", *(f"{kind}-src {source}" for kind, source in allowed.items()), "base-uri 'none'", "form-action 'none'"]
-    )  # fmt: skip
+    own = {suffix: (folder / f"report.{suffix}").read_text("utf-8") for suffix in ("css", "js")}
+    style = "\n".join([resource("colours.css"), resource("stage.css"), own["css"]])
+    script = "\n".join([resource("stage.js"), own["js"]])
     page = Template((folder / "report.html").read_text("utf-8")).substitute(
-        policy=policy,
+        policy=policy(style, script),
         style=style,
         script=script,
         version=html.escape(__version__),
@@ -258,51 +257,22 @@ def _page() -> tuple[str, str]:
     return head, tail
 
 
-def _digest(text: str) -> str:
-    return f"'sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}'"
-
-
 def _figure(entry: Entry) -> str:
     name = html.escape(entry.name)
     rows = "\n".join(
         f"<div><dt>{html.escape(key)}</dt><dd>{_fact(key, value)}</dd></div>"
         for key, value in entry.facts.items()
     )
-    size = f'width="{entry.width}" height="{entry.height}"'
-    before, after, removed = entry.views[0].images
-    which, scale = map(html.escape, entry.views[0].captions)
-    unchanged = all(view.captions[1] == _NOTHING for view in entry.views)
+    first = entry.views[0]
+    unchanged = all(view.captions[1] == NOTHING_REMOVED for view in entry.views)
+    removed = "nothing removed" if unchanged else "removed"
+    frames = "" if entry.thumbnails else _choice("frame", entry.frames)
     return f"""
 <article class="figure">
   <h2>{name}</h2>
-  <div class="views">
-    <figure>
-      <div class="stage" tabindex="0" role="group" aria-label="{name}, before and after; plus and minus keys zoom, arrow keys move">
-        <img class="layer" src="{before}" {size} alt="{name} before" draggable="false">
-        <img class="layer after" src="{after}" {size} alt="{name} after" draggable="false">
-        <div class="divider" aria-hidden="true"></div>
-        <span class="tag left">before</span><span class="tag right">after</span>
-      </div>
-      <input class="split" type="range" min="0" max="100" step="0.5" value="50" aria-label="{name}: divider between before and after">
-      <figcaption aria-live="polite">{which}</figcaption>
-    </figure>
-    <figure>
-      <div class="stage" tabindex="0" role="group" aria-label="{name}, removed noise; plus and minus keys zoom, arrow keys move">
-        <img class="layer" src="{removed}" {size} alt="noise removed from {name}" draggable="false">
-        <span class="tag left">{"nothing removed" if unchanged else "removed"}</span>
-      </div>
-      <figcaption>{scale}</figcaption>
-    </figure>
-  </div>
+  {stages(entry.name, first.images, (entry.width, entry.height), first.captions, removed)}
   {_filmstrip(entry)}
-  <div class="zoom" role="group" aria-label="zoom for {name}">
-    <button type="button" data-zoom="out" aria-label="zoom out">−</button>
-    <button type="button" data-zoom="in" aria-label="zoom in">+</button>
-    <button type="button" data-zoom="one">1:1</button>
-    <button type="button" data-zoom="fit">fit</button>
-    <output></output>
-    {"" if entry.thumbnails else _choice("frame", entry.frames)}{_choice("channel", entry.channels)}
-  </div>
+  {zoom_buttons(entry.name, frames + _choice("channel", entry.channels))}
   <dl>{rows}</dl>
   {_more(entry.views[1:])}
 </article>"""
@@ -342,42 +312,6 @@ def _fact(key: str, value: str) -> str:
 
 def _noise_of(frame: Denoised | None) -> str:
     return "no valid pixels" if frame is None else str(frame.noise)
-
-
-def _gain(quality: Quality) -> str:
-    if quality.doubt:
-        return f"{'unknown' if quality.denoised.residual.any() else 'none'}: {quality.doubt}"
-    condition = "" if quality.denoised.noise_given else ", if the noise estimate is right"
-    return f"{quality.gain:+.1f} ± {quality.standard_error:.1f} dB{condition}"
-
-
-def _command(source: Path, target: Path, options: Namespace) -> str:
-    words = ["nlridge", "denoise"]
-    if options.sigma is not None:
-        sigma = options.sigma if isinstance(options.sigma, list) else [options.sigma]
-        words += ["--sigma", ",".join(map(repr, sigma))]
-    names = ("noise", "method", "strength", "colour", "format", "channel_axis", "stack_axis", "frames", "codec", "quality")  # fmt: skip
-    for name in names:
-        value = getattr(options, name)
-        default = {"method": "standard", "strength": 1.0, "colour": 1.0, "frames": "auto"}.get(name)
-        if value != default:
-            words += [f"--{name.replace('_', '-')}", str(value)]
-    words += [f"--output={target}"] if str(target).startswith("-") else ["-o", str(target)]
-    words += ["--", str(source)] if str(source).startswith("-") else [str(source)]
-    return " ".join(map(_quoted, words))
-
-
-def _quoted(word: str) -> str:
-    """Quote a word for a shell; unprintable characters use the $'...' syntax of Bash and Zsh."""
-    if word.isprintable():
-        return shlex.quote(word)
-    shown = (
-        c
-        if c.isprintable() and c not in "\\'"
-        else "".join(f"\\x{byte:02x}" for byte in os.fsencode(c))
-        for c in word
-    )
-    return f"$'{''.join(shown)}'"
 
 
 def _spread(number: int, most: int) -> list[int]:
@@ -436,43 +370,15 @@ def _views(
             (before[..., channel], after[..., channel], removed[..., channel])
             for before, after, removed in crops
         ]
-    low, high = _black_and_white(dtype, [after for _, after, _ in crops])
-    removed_values = _finite_values([removed for _, _, removed in crops])
-    removed_any = bool(removed_values.any())
-    level = float(np.std(removed_values)) or 1.0
-    # The noise hides the coarser shades, which halve the size of the page.
-    coarse = 2 ** int(np.clip(math.log2(level * 255 / (high - low)) - 1, 0, 4))
-    # Noise hides the errors of compression as well; it needs no more quality than this.
-    qualities = (None, None, None) if exact else (60, 90, 40)
-    scale = _NOTHING
-    if removed_any:
-        scale = f"removed noise: black is {-4 * level:.3g}, white is {4 * level:.3g}"
+    low, high = black_and_white(dtype, [after for _, after, _ in crops])
+    white, scale = removed_in_shades(finite_values([removed for _, _, removed in crops]))
     return [
         View(
-            images=(
-                _data_url(before, low, high, coarse if exact else 1, qualities[0]),
-                _data_url(after, low, high, quality=qualities[1]),
-                _data_url(removed, -4 * level, 4 * level, _COARSE if exact else 1, qualities[2]),
-            ),
+            images=images_of(before, after, removed, (low, high), white, exact),
             captions=(noise if len(crops) > 1 else "", scale),
         )
         for (before, after, removed), noise in zip(crops, noises, strict=True)
     ]
-
-
-def _finite_values(images: list[Pixels]) -> npt.NDArray[np.float64]:
-    """Return all finite pixels, or a single zero if there are none."""
-    values = np.concatenate([image.ravel() for image in images]).astype(np.float64)
-    finite = values[np.isfinite(values)]
-    return finite if finite.size else np.zeros(1)
-
-
-def _black_and_white(dtype: np.dtype[Any], images: list[Pixels]) -> tuple[float, float]:
-    """Return the values shown as black and white: 0 and 255 for uint8, otherwise the range of the pixels."""
-    if dtype == np.uint8:
-        return 0.0, 255.0
-    low, high = np.percentile(_finite_values(images), [0.1, 99.9])
-    return float(low), float(high) if high > low else float(low) + max(1.0, abs(float(low)))
 
 
 def _thumbnails(images: list[Pixels], channel: int | None, dtype: np.dtype[Any]) -> tuple[str, ...]:
@@ -481,28 +387,5 @@ def _thumbnails(images: list[Pixels], channel: int | None, dtype: np.dtype[Any])
         return ()
     if channel is not None:
         images = [image[..., channel] for image in images]
-    low, high = _black_and_white(dtype, images)
-    return tuple(_data_url(image, low, high, quality=60, most=_THUMBNAIL) for image in images)
-
-
-def _data_url(
-    image: Pixels,
-    low: float,
-    high: float,
-    coarse: int = 1,
-    quality: int | None = None,
-    most: int | None = None,
-) -> str:
-    """Return an image as a data URL: 8-bit WebP, lossless if no quality is given, with shades in steps of `coarse`.
-
-    It is reduced to at most `most` rows and columns.
-    """
-    values = np.nan_to_num((image.astype(np.float64) - low) * (255 / (high - low)), nan=0.0)
-    shades = np.clip(np.rint(values / coarse) * coarse, 0, 255).astype(np.uint8)
-    picture = Image.fromarray(shades)
-    if most is not None:
-        picture.thumbnail((most, most))
-    data = io.BytesIO()
-    lossless = quality is None
-    picture.save(data, "WEBP", lossless=lossless, quality=20 if lossless else quality, method=1)
-    return f"data:image/webp;base64,{base64.b64encode(data.getvalue()).decode()}"
+    low, high = black_and_white(dtype, images)
+    return tuple(data_url(image, low, high, quality=60, most=_THUMBNAIL) for image in images)

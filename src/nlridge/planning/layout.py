@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ..arrays import library
 from ..checks import shown
+from ..engines.grid import Window
 
 
 class Layout(NamedTuple):
@@ -126,6 +127,37 @@ def layout_of(
     if 0 in shape:
         raise ValueError(f"image has shape {shape}; expected at least one pixel")
     return layout
+
+
+def window_of(region: Any, layout: Layout) -> Window:
+    """Check a region, which consists of slices of the height and the width, and return its rows and columns."""
+    if (
+        not isinstance(region, tuple)
+        or len(region) != 2
+        or not all(isinstance(part, slice) for part in region)
+    ):
+        raise TypeError(
+            f"region is {shown(region)}; expected two slices, of the rows and the columns, such as "
+            "numpy.s_[100:200, 300:400]"
+        )
+    lengths = [n for n, letter in zip(layout.shape, layout.axes, strict=True) if letter in "YX"]
+    spans = []
+    for name, part, length in zip(("rows", "columns"), region, lengths, strict=True):
+        try:
+            start, stop, step = (
+                default if end is None else operator.index(end)
+                for end, default in ((part.start, 0), (part.stop, length), (part.step, 1))
+            )
+        except TypeError:
+            raise TypeError(f"region is {shown(region)}; expected whole numbers") from None
+        span = range(*(end + length if end < 0 else end for end in (start, stop)))
+        if step != 1 or not span or span.start < 0 or span.stop > length:
+            raise ValueError(
+                f"region has the {name} {start}:{stop}{'' if step == 1 else f':{step}'}; expected one or several "
+                f"successive {name} of the image, which has {length}"
+            )
+        spans.append(span)
+    return Window(*spans)
 
 
 def _checked_axis(name: str, value: Any, dimensions: int) -> int | None:

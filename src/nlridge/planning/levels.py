@@ -49,6 +49,10 @@ class Levels(NamedTuple):
     unknown ones."""
     unknown: Mask | None = None
     """Pixels of which nothing is known. They count as missing, except that the result has values for them."""
+    given: Array | None = None
+    """The map that was given, if the levels are those of a whole map."""
+    bounds: "tuple[Bounds, ...]" = ()
+    """Its bounds."""
 
 
 INSTEAD_OF_MAP = "a number, one for each channel, or "
@@ -130,7 +134,8 @@ def usable_levels(levels: Array, missing: Mask | None, pixels: npt.NDArray[Any])
     if levels.shape[1:] == (1, 1):
         return Levels(levels, np.broadcast_to(levels[:, 0, 0], len(pixels)), None)
     bounds = bounds_of([(levels, missing, pixels)])
-    return bounded_levels(levels, missing, bounds, len(pixels))
+    usable = bounded_levels(levels, missing, bounds, len(pixels))
+    return usable._replace(given=levels, bounds=bounds)
 
 
 def bounds_of(

@@ -13,7 +13,7 @@ from ..algorithm.settings import Recipe
 from ..planning.facts import facts_of
 from ..planning.options import Options
 from ..planning.plan import Plan, plan_for
-from .run import SourceFrame, denoised_frames, reach_of, ticks_of
+from .run import SourceFrame, denoised_frames, reach_of, same_frame, ticks_of
 
 SAMPLED = 8
 """The number of frames that the noise is estimated from."""
@@ -72,13 +72,19 @@ class SequencePlan:
         workers: int,
         tick: Callable[[], None] = lambda: None,
         frames: range | None = None,
+        earliest: int = 0,
     ) -> Generator[list[npt.NDArray[Any]]]:
         """Yield the pilot and the result of each frame, or of some; one image if there is only one step.
 
-        `read` returns the frame with a given number. Frames are read one by one, in order.
+        `read` returns the frame with a given number. Frames are read one by one, in order, and none before `earliest`.
         """
         frames = range(self.count) if frames is None else frames
-        needed = self.needed(frames)
+        first = frames.start
+        # The result of a frame that is repeated is that of the first one.
+        while self.is_video and first > earliest and same_frame(read(first - 1), read(first)):
+            first -= 1
+        needed = self.needed(range(first, frames.stop))
+        needed = range(max(needed.start, earliest), needed.stop)
         results = denoised_frames(
             map(self.with_levels, map(read, needed)),
             self.plan,
@@ -107,13 +113,15 @@ def plan_sequence(
 
     `read` returns the frame with a given number. If the noise is not given, the levels of the frames are 0.
     """
-    sample = [read(number) for number in sampled_numbers(count)]
+    sample = sampled_frames(read, count)
     plan = plan_of(sample, options, count, workers)
     levels = None
     if options.noise is None:
         levels = np.asarray(plan.noise.level, np.float64).reshape(-1, 1, 1)
     if not axis.is_time and kind_of_volume(read, count, plan, axis.spacing) == "volume":
-        plan = plan_of(sample, replace(options, noise=plan.noise), count, workers, "volume")
+        known = replace(options, noise=plan.noise)
+        # Noise that was estimated is never in doubt.
+        plan = replace(plan_of(sample, known, count, workers, "volume"), doubt=plan.doubt)
     level_planes = level_planes_of(sample[0].levels if levels is None else levels)
     return SequencePlan(plan, count, axis.is_time, levels, level_planes)
 
@@ -126,6 +134,29 @@ def level_planes_of(levels: npt.NDArray[np.float64]) -> int:
 def sampled_numbers(count: int) -> list[int]:
     """The numbers of the frames to sample out of so many."""
     return sorted({int(k) for k in np.linspace(0, count - 1, min(count, SAMPLED))})
+
+
+def sampled_frames(read: Callable[[int], SourceFrame], count: int) -> list[SourceFrame]:
+    """Read the frames to sample. If a channel has no pixels in one of them, the next frame that has some is added."""
+    starts = sampled_numbers(count)
+    sample = []
+    for start, stop in zip(starts, [*starts[1:], count], strict=True):
+        lacking: npt.NDArray[np.bool_] = np.array(True)
+        for frame in map(read, range(start, stop)):
+            present = has_pixels(frame)
+            if (present & lacking).any():
+                sample.append(frame)
+                lacking = lacking & ~present
+            if not lacking.any():
+                break
+    return sample or [read(0)]
+
+
+def has_pixels(frame: SourceFrame) -> npt.NDArray[np.bool_]:
+    """Whether each channel has pixels that are not missing."""
+    if frame.missing is None:
+        return np.ones(len(frame.pixels), bool)
+    return ~np.asarray(frame.missing.all(axis=(1, 2)))
 
 
 def plan_of(

@@ -130,12 +130,13 @@ def _prepared(frames: Iterable[SourceFrame], plan: Plan, is_video: bool) -> Iter
         filled = union(frame.missing, levels.unreliable, frame.pixels.shape)
         if np.any(frame.levels > bounded):
             filled = union(filled, frame.levels > bounded, frame.pixels.shape)
-        repeats = is_video and before is not None and _same(frame, before)
+        repeats = is_video and before is not None and same_frame(frame, before)
         yield PreparedFrame(frame.pixels, frame.missing, levels, filled, repeats)
         before = frame
 
 
-def _same(a: SourceFrame, b: SourceFrame) -> bool:
+def same_frame(a: SourceFrame, b: SourceFrame) -> bool:
+    """Whether two frames have the same pixels, of which the same are missing, and the same levels."""
     pairs: list[tuple[Any, Any]] = list(zip(a, b, strict=True))
     return all(x is y or np.array_equal(x, y) for x, y in pairs)
 

@@ -6,7 +6,7 @@ Pages are written one by one, with their tags and compression.
 import json
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -33,7 +33,7 @@ from ..directories import (
     read_directory,
     without,
 )
-from ..picture import Layer, Picture, Pixels
+from ..picture import Layer, Picture, Pixels, checked_spacing
 from ..tiff_integrity import (
     EMBEDDED_IMAGES,
     expect_embedded_sizes,
@@ -46,7 +46,7 @@ from ..tiff_integrity import (
 )
 
 NAME = "TIFF"
-SUFFIXES = (".tif", ".tiff")
+SUFFIXES = (".tif", ".tiff", ".ome.tif", ".ome.tiff")
 KEEPS = ("exif", "profile")
 
 # Tags that tifffile writes itself, or that point to data that are not copied.
@@ -57,6 +57,9 @@ _MANAGED = {
 _POINTERS = {EXIF: "ExifTag", GPS: "GPSTag"}  # what tifffile calls them
 _CAMERA = (271, 272, 315, 33432)  # make, model, artist and copyright
 _MOSAIC = 32803  # the photometric interpretation of a raw image
+# The names of ImageJ for units, and what OME calls them.
+_UNITS = {"um": "µm", "micron": "µm", "microns": "µm", "\\u00B5m": "µm", "inch": "in"}
+_OME_TYPES = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float32", "float64")
 _LOSSLESS = {1, 5, 8, 32773, 32946, 34925, 50000}
 
 
@@ -92,7 +95,7 @@ def read(path: Path, axes: str | None) -> Picture:
     with _opened(path) as file:
         refuse_large_pages(file, size)
         layers, pages, alphas = [], [], []
-        for series in file.series:
+        for number, series in enumerate(file.series):
             tiff_pages = [page.aspage() for page in series.pages]
             with _log_messages() as messages:
                 pixels, names = series.asarray(), series.axes
@@ -103,7 +106,7 @@ def read(path: Path, axes: str | None) -> Picture:
             pages.append([_page(page, pixels.dtype, notes) for page in tiff_pages])
             pixels, names, alpha = _without_alpha(pixels, names, tiff_pages[0])
             mosaic = _mosaic(tiff_pages[0])
-            layers.append(Layer(pixels, _named_axes(names, axes), _spacing(file), mosaic))
+            layers.append(Layer(pixels, _named_axes(names, axes), *_voxel(file, number), mosaic))
             alphas.append(alpha)
         origin = _Origin(
             file.is_bigtiff, file.byteorder, path.name, pages, alphas, [s.axes for s in file.series]
@@ -112,7 +115,7 @@ def read(path: Path, axes: str | None) -> Picture:
         profile = first.iccprofile
         turn = int(first.tags[274].value) if 274 in first.tags else 1
         negative = first.photometric == tifffile.PHOTOMETRIC.MINISWHITE
-        channels = _channel_names(file.ome_metadata)
+        channels = channel_names(file.ome_metadata)
     single = len(layers) == 1 and alphas[0] is not None and alphas[0].ndim == 3
     return Picture(
         format="tiff",
@@ -128,7 +131,7 @@ def read(path: Path, axes: str | None) -> Picture:
     )
 
 
-def _channel_names(ome: str | None) -> list[str]:
+def channel_names(ome: str | None) -> list[str]:
     """Return the names of the channels of the first image of an OME file; none unless all have a name."""
     if ome is None:
         return []
@@ -140,26 +143,65 @@ def _channel_names(ome: str | None) -> list[str]:
     return names if all(names) else []
 
 
-def _spacing(file: Any) -> tuple[float, float, float] | None:
-    """Return the size of a voxel along Z, Y and X, from the metadata of the first image of an OME or ImageJ file."""
+def pixel_sizes(file: Any, number: int = 0) -> dict[str, tuple[float, str]]:
+    """Return the size and the unit of a pixel along Z, Y and X, and of a step along T, as far as the metadata of an
+    image of an OME or ImageJ file have them.
+    """
+    sizes: dict[str, tuple[Any, str]] = {}
     try:
         if file.ome_metadata is not None:
-            pixels = ElementTree.fromstring(file.ome_metadata).find("{*}Image/{*}Pixels")
-            sizes = {} if pixels is None else pixels.attrib
-            # The units are the same unless they are named.
-            if len({sizes.get(f"PhysicalSize{axis}Unit") for axis in "ZYX"}) > 1:
-                return None
-            z, y, x = (float(sizes.get(f"PhysicalSize{axis}", 0)) for axis in "ZYX")
-        else:
-            metadata, tags = file.imagej_metadata or {}, file.pages.first.tags
+            images = ElementTree.fromstring(file.ome_metadata).findall("{*}Image/{*}Pixels")
+            found = images[number].attrib if len(images) == len(file.series) else {}
+            names = {"T": "TimeIncrement", **{axis: f"PhysicalSize{axis}" for axis in "ZYX"}}
+            sizes = {
+                axis: (found[name], found.get(f"{name}Unit", "s" if axis == "T" else "µm"))
+                for axis, name in names.items()
+                if name in found
+            }
+        elif file.imagej_metadata is not None:
+            metadata, tags = file.imagej_metadata, file.pages.first.tags
+            unit = metadata.get("unit", "pixel")
+            sizes["T"] = metadata.get("finterval", 0), "s"
             # Without a unit, ImageJ counts in pixels, which says nothing.
-            if metadata.get("unit", "pixel") in ("pixel", "pixels", ""):
-                return None
-            z = float(metadata.get("spacing", 0))
-            y, x = (tags[code].value[1] / tags[code].value[0] for code in (283, 282))
+            if unit not in ("pixel", "pixels", ""):
+                sizes["Z"] = metadata.get("spacing", 0), unit
+                for axis, code in (("Y", 283), ("X", 282)):
+                    sizes[axis] = tags[code].value[1] / tags[code].value[0], unit
+        known = {
+            axis: (float(size), _UNITS.get(unit, unit)) for axis, (size, unit) in sizes.items()
+        }
     except (ElementTree.ParseError, LookupError, TypeError, ValueError, ArithmeticError):
+        return {}
+    return {axis: pair for axis, pair in known.items() if 0 < pair[0] < math.inf}
+
+
+def spacing_of(sizes: Mapping[str, tuple[float, str]]) -> tuple[float, float, float] | None:
+    """Return the size of a voxel along Z, Y and X, if all are known in the same unit."""
+    if not set("ZYX") <= set(sizes) or len({sizes[axis][1] for axis in "ZYX"}) > 1:
         return None
-    return (z, y, x) if all(0 < size < math.inf for size in (z, y, x)) else None
+    z, y, x = (sizes[axis][0] for axis in "ZYX")
+    return z, y, x
+
+
+def _voxel(file: Any, number: int) -> tuple[tuple[float, float, float] | None, str]:
+    """Return the size of a voxel along Z, Y and X, as far as it is known, and its unit."""
+    sizes = {axis: pair for axis, pair in pixel_sizes(file, number).items() if axis in "ZYX"}
+    units = {unit for _, unit in sizes.values()}
+    if len(units) != 1:
+        return None, ""
+    return checked_spacing(*(sizes.get(axis, (math.nan,))[0] for axis in "ZYX")), units.pop()
+
+
+def ome_metadata(
+    axes: str, sizes: Mapping[str, tuple[float, str]], channels: Sequence[str]
+) -> dict[str, Any]:
+    """Return what `tifffile` writes into the OME metadata of a new file."""
+    names = {"T": "TimeIncrement", **{axis: f"PhysicalSize{axis}" for axis in "ZYX"}}
+    metadata: dict[str, Any] = {"axes": axes}
+    for axis, (size, unit) in sizes.items():
+        metadata[names[axis]] = size
+        metadata[f"{names[axis]}Unit"] = unit
+    return metadata | ({"Channel": {"Name": list(channels)}} if channels else {})
 
 
 @convert_errors("the file is damaged")
@@ -185,7 +227,7 @@ def axes_of_plain(path: Path, axes: str | None) -> str:
 
 def write(path: Path, picture: Picture, name: Path) -> None:
     if picture.format != "tiff":
-        _write_new(path, picture)
+        (_write_ome if _is_ome(picture, name) else _write_new)(path, picture)
         return
     origin: _Origin = picture.origin
     with tifffile.TiffWriter(path, bigtiff=origin.bigtiff, byteorder=origin.byteorder) as file:
@@ -206,6 +248,66 @@ def write(path: Path, picture: Picture, name: Path) -> None:
                     options["description"] = options["description"].replace(old, new)
                 options["extratags"] = options["extratags"] + _appended(file, page.tags)
                 file.write(np.ascontiguousarray(data), metadata=None, contiguous=False, **options)
+
+
+def _is_ome(picture: Picture, name: Path) -> bool:
+    """Return whether to write OME metadata: if the name says so, or if axes and sizes would be lost without them."""
+    if name.name.lower().endswith((".ome.tif", ".ome.tiff")):
+        return True
+    types = {layer.pixels.dtype.name for layer in picture.layers}
+    telling = any(
+        layer.spacing or picture.channels or set("TZ") & set(layer.axes) for layer in picture.layers
+    )
+    return telling and types <= set(_OME_TYPES) and picture.alpha is None
+
+
+def _write_ome(path: Path, picture: Picture) -> None:
+    """Write axes, pixel sizes and the names of channels as OME metadata.
+
+    Axes that OME has no name for become images of their own.
+    """
+    if picture.alpha is not None:
+        raise ValueError("OME files cannot store transparency; expected a name that ends in .tif")
+    wide = any(layer.pixels.nbytes >= 2**31 for layer in picture.layers)
+    with tifffile.TiffWriter(path, ome=True, bigtiff=wide) as file:
+        for layer in picture.layers:
+            if layer.pixels.dtype.name not in _OME_TYPES:
+                raise ValueError(
+                    f"OME files cannot store {layer.pixels.dtype}; expected one of {', '.join(_OME_TYPES)}"
+                )
+            colours = layer.axes.endswith("YXC") and layer.pixels.shape[-1] == 3
+            kept = [axis for axis in layer.axes if axis in "TZC" and not (axis == "C" and colours)]
+            kept += ["Y", "X", *("C" * colours)]
+            others = [axis for axis in layer.axes if axis not in kept]
+            images = layer.pixels.transpose([layer.axes.index(axis) for axis in [*others, *kept]])
+            for number in np.ndindex(images.shape[: len(others)]):
+                file.write(
+                    np.ascontiguousarray(images[number]),
+                    photometric="rgb" if colours else "minisblack",
+                    compression="adobe_deflate",
+                    iccprofile=picture.profile,
+                    metadata=_ome_metadata(
+                        layer,
+                        "".join(kept[:-1]) + "S" if colours else "".join(kept),
+                        [] if colours else picture.channels,
+                        ", ".join(f"{a} {k}" for a, k in zip(others, number, strict=True)),
+                    ),
+                )
+
+
+def _ome_metadata(layer: Layer, axes: str, channels: list[str], name: str) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"axes": axes}
+    for axis, size in zip("ZYX", layer.spacing or (), strict=bool(layer.spacing)):
+        if math.isfinite(size):
+            metadata[f"PhysicalSize{axis}"] = size
+            if layer.unit:
+                metadata[f"PhysicalSize{axis}Unit"] = layer.unit
+    count = layer.pixels.shape[layer.axes.index("C")] if "C" in layer.axes else 1
+    if len(channels) == count:
+        metadata["Channel"] = {"Name": channels}
+    if name:
+        metadata["Name"] = name
+    return metadata
 
 
 def _write_new(path: Path, picture: Picture) -> None:

@@ -1,0 +1,2 @@
+const { width, height } = document.body.dataset;
+mountStage(document.body, Number(width), Number(height), { fills: true });

@@ -1,0 +1,220 @@
+"""DICOM files, read with pydicom: a derived image with new identifiers and the same description in all other respects.
+
+Pixels are the stored values, before the rescale slope and intercept, which are kept.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from ... import __version__
+from ...checks import not_installed
+from ..damage import refuse_too_large
+from ..picture import Layer, Picture, Pixels, checked_spacing
+
+NAME = "DICOM"
+SUFFIXES = (".dcm", ".dicom")
+KEEPS = ()
+
+_RUN = uuid4().hex  # images of one series that are denoised together form one new series
+_PIXELS = "PixelData", "FloatPixelData", "DoubleFloatPixelData"
+# Compressions that pydicom needs another library for, and the function of imagecodecs that decodes each of them.
+_CODECS = {
+    "1.2.840.10008.1.2.4.50": "jpeg8_decode",
+    "1.2.840.10008.1.2.4.51": "jpeg_decode",
+    "1.2.840.10008.1.2.4.57": "jpeg_decode",
+    "1.2.840.10008.1.2.4.70": "jpeg_decode",
+    "1.2.840.10008.1.2.4.80": "jpegls_decode",
+    "1.2.840.10008.1.2.4.81": "jpegls_decode",
+    "1.2.840.10008.1.2.4.90": "jpeg2k_decode",
+    "1.2.840.10008.1.2.4.91": "jpeg2k_decode",
+}
+_DESCRIPTION = 1024  # characters of a derivation description
+
+
+def recognises(head: bytes) -> bool:
+    return head[128:132] == b"DICM"
+
+
+def read(path: Path, axes: str | None) -> Picture:
+    data = _pydicom().dcmread(path)
+    element = next((name for name in _PIXELS if name in data), None)
+    if element is None:
+        raise ValueError("it holds no pixels; expected an image")
+    _refuse(data, path.stat().st_size)
+    syntax = data.file_meta.TransferSyntaxUID
+    notes = []
+    if syntax.is_compressed and not syntax.is_deflated:
+        notes.append(f"compressed pixels ({syntax.name}) are written uncompressed")
+    colour = data.SamplesPerPixel > 1
+    if colour and data.PhotometricInterpretation != "RGB":
+        notes.append(f"{data.PhotometricInterpretation} colours were converted to RGB")
+    pixels = _decoded(data)
+    frames = int(data.get("NumberOfFrames") or 1)
+    size = (int(data.Rows), int(data.Columns)) + ((int(data.SamplesPerPixel),) if colour else ())
+    pixels = pixels.reshape(*((frames,) if frames > 1 else ()), *size)
+    slopes = set(_values(data, "RescaleSlope"))
+    if slopes - {1.0}:
+        unit = next(iter(_values(data, "RescaleType", str)), "")
+        named = f" {unit}" if unit and unit != "US" else ""
+        amounts = " or ".join(f"{slope:g}{named}" for slope in sorted(slopes)[:3])
+        notes.append(f"pixels are stored values, of which one is {amounts} (rescale slope)")
+    letters = (_frame_axis(data, slopes) if frames > 1 else "") + "YX" + "C" * colour
+    return Picture(
+        "dicom",
+        [Layer(pixels, letters, _spacing(data), "mm")],
+        negative=data.PhotometricInterpretation == "MONOCHROME1",
+        origin=(data, element, pixels),
+        notes=notes,
+    )
+
+
+def write(path: Path, picture: Picture, name: Path) -> None:
+    pydicom = _pydicom()
+    if picture.format != "dicom":
+        raise ValueError(
+            "DICOM files need the description of a patient and a study; expected a TIFF file"
+        )
+    source, element, before = picture.origin
+    data = pydicom.Dataset(
+        source
+    )  # the elements are those of the source; only what changes is replaced
+    data.file_meta = pydicom.dataset.FileMetaDataset(source.file_meta)
+    data.preamble = source.preamble
+    pixels = picture.layers[0].pixels
+    if "PixelPaddingValue" in data and "C" not in picture.layers[0].axes:
+        padding = before == data.PixelPaddingValue
+        pixels = np.where(padding, before, pixels)
+    if pixels.dtype.kind in "ui" and data.BitsStored < data.BitsAllocated:
+        most = 2 ** (data.BitsStored - (pixels.dtype.kind == "i")) - 1
+        pixels = np.clip(pixels, -most - 1 if pixels.dtype.kind == "i" else 0, most)
+    syntax = source.file_meta.TransferSyntaxUID
+    if syntax.is_compressed and not syntax.is_deflated:
+        syntax = data.file_meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
+    order = pixels.dtype.newbyteorder("<" if syntax.is_little_endian else ">")
+    content = pixels.astype(order).tobytes()
+    del data[element]
+    setattr(data, element, content + b"\0" * (len(content) % 2))
+    if element == "PixelData":
+        data["PixelData"].VR = (
+            "OB" if data.BitsAllocated <= 8 and not syntax.is_implicit_VR else "OW"
+        )
+    if data.SamplesPerPixel > 1:
+        data.PhotometricInterpretation = "RGB"
+        data.PlanarConfiguration = 0
+    for keyword, value in (("Smallest", pixels.min()), ("Largest", pixels.max())):
+        if f"{keyword}ImagePixelValue" in data:
+            setattr(data, f"{keyword}ImagePixelValue", int(value))
+    _derive(pydicom, data)
+    data.save_as(path, enforce_file_format=True, overwrite=True)
+
+
+def _derive(pydicom: Any, data: Any) -> None:
+    """Mark an image as derived from another, with identifiers of its own."""
+    reference = pydicom.Dataset()
+    for keyword in ("SOPClassUID", "SOPInstanceUID"):
+        setattr(reference, f"Referenced{keyword}", data.get(keyword, ""))
+    data.SourceImageSequence = [reference, *data.get("SourceImageSequence", [])]
+    data.SOPInstanceUID = pydicom.uid.generate_uid()
+    data.file_meta.MediaStorageSOPInstanceUID = data.SOPInstanceUID
+    if "SeriesInstanceUID" in data:
+        series = [_RUN, str(data.SeriesInstanceUID)]
+        data.SeriesInstanceUID = pydicom.uid.generate_uid(entropy_srcs=series)
+    kind = list(data.get("ImageType") or ["", "PRIMARY"])
+    data.ImageType = ["DERIVED", *kind[1:]]
+    words = [str(data.get("DerivationDescription") or ""), f"Denoised with nlridge {__version__}"]
+    data.DerivationDescription = "; ".join(filter(None, words))[-_DESCRIPTION:]
+    data.pop("DigitalSignaturesSequence", None)  # of the pixels before
+
+
+def _refuse(data: Any, size: int) -> None:
+    """Refuse images that could not be denoised, or that claim more than the file can hold."""
+    for name in (
+        "Rows",
+        "Columns",
+        "SamplesPerPixel",
+        "BitsAllocated",
+        "PhotometricInterpretation",
+    ):
+        if data.get(name) in (None, "", 0):
+            raise ValueError(f"the file is damaged: it has no {name}")
+    if data.BitsAllocated not in (8, 16, 32, 64):
+        raise ValueError(f"its pixels have {data.BitsAllocated} bits; expected 8, 16, 32 or 64")
+    if data.PhotometricInterpretation == "PALETTE COLOR":
+        raise ValueError("its colours are in a palette; expected gray or colour")
+    frames = int(data.get("NumberOfFrames") or 1)
+    numbers = frames * data.Rows * data.Columns * data.SamplesPerPixel
+    what = f"{frames} x {data.Rows} x {data.Columns} x {data.SamplesPerPixel} numbers"
+    refuse_too_large(what, numbers * data.BitsAllocated // 8, size)
+
+
+def _decoded(data: Any) -> Pixels:
+    """Return the stored values; those of a compression that pydicom cannot decode here by imagecodecs."""
+    from pydicom.pixels import get_decoder
+
+    syntax = data.file_meta.TransferSyntaxUID
+    available = not syntax.is_encapsulated or get_decoder(syntax).is_available
+    if available or str(syntax) not in _CODECS:
+        return np.asarray(data.pixel_array)
+    import imagecodecs
+    from pydicom.encaps import generate_frames
+
+    decode = getattr(imagecodecs, _CODECS[str(syntax)])
+    frames = int(data.get("NumberOfFrames") or 1)
+    images = [decode(frame) for frame in generate_frames(data.PixelData, number_of_frames=frames)]
+    if any(image.shape[:2] != (data.Rows, data.Columns) for image in images):
+        raise ValueError(f"the file is damaged: its frames are not {data.Rows} x {data.Columns}")
+    stack = np.stack(images)
+    kind = "i" if data.get("PixelRepresentation") else "u"
+    bits = int(data.BitsStored)
+    if kind == "i":  # codecs do not know of signs
+        wide = stack.astype(np.int64)
+        stack = np.where(wide >= 1 << (bits - 1), wide - (1 << bits), wide)
+    return stack.astype(f"{kind}{data.BitsAllocated // 8}")
+
+
+def _frame_axis(data: Any, slopes: set[float]) -> str:
+    """Return T for frames that follow each other in time, Z for slices, or Q for anything else."""
+    positions = {
+        tuple(item.get("ImagePositionPatient") or ())
+        for group in data.get("PerFrameFunctionalGroupsSequence", [])
+        for item in group.get("PlanePositionSequence", [])
+    }
+    if len(slopes) > 1:
+        return "Q"  # frames of different units
+    if len(positions) == int(data.NumberOfFrames):
+        return "Z"
+    if data.get("FrameTime") or data.get("FrameTimeVector") or data.get("CineRate"):
+        return "T"
+    return "Q"
+
+
+def _spacing(data: Any) -> tuple[float, float, float] | None:
+    sizes = next(iter(_values(data, "PixelSpacing", list)), None) or data.get("ImagerPixelSpacing")
+    if sizes is None or len(sizes) != 2:
+        return None
+    depths = [*_values(data, "SpacingBetweenSlices"), *_values(data, "SliceThickness")]
+    return checked_spacing(depths[0] if depths else None, *sizes)
+
+
+def _values(data: Any, keyword: str, kind: Any = float) -> Iterator[Any]:
+    """Yield the values of an element of the image, or of the functional groups of its frames."""
+    if data.get(keyword) not in (None, ""):
+        yield kind(data.get(keyword))
+    for groups in ("SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence"):
+        for group in data.get(groups, []):
+            for element in group:
+                for item in element.value if element.VR == "SQ" else []:
+                    if item.get(keyword) not in (None, ""):
+                        yield kind(item.get(keyword))
+
+
+def _pydicom() -> Any:
+    try:
+        import pydicom
+    except ImportError:
+        raise not_installed("DICOM files need", "pydicom") from None
+    return pydicom

@@ -1,0 +1,173 @@
+"""Images of a calibrated camera, such as an sCMOS: each pixel has an offset, a gain and a read-out noise of its own."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..noise import Array, Noise
+from ..noise.gaussian import GaussianNoise
+from ..noise.poisson import PoissonGaussianNoise
+from .missing import blurred, fill
+
+Pixels = npt.NDArray[Any]
+
+_BLURS = 3  # of an image, to estimate the brightness around a pixel
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """The maps of a camera, of shape (height, width), in the units of the image.
+
+    Parameters
+    ----------
+    offset : array, optional
+        The value of each pixel without light.
+    gain : array, optional
+        The amount that one photon adds to the value of each pixel.
+    sigma : float or array, optional
+        The standard deviation of the read-out noise.
+
+    Notes
+    -----
+    A pixel is defective if its offset or sigma is not finite, or its gain not positive. It takes the mean of its
+    neighbours.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nlridge
+    >>> from nlridge.planning.calibration import Calibration
+    >>> rng = np.random.default_rng(0)
+    >>> shape = 64, 64
+    >>> offset, gain, sigma = rng.normal(100, 5, shape), rng.normal(2, 0.1, shape), rng.gamma(4, 1, shape)
+    >>> image = offset + gain * rng.poisson(50, shape) + rng.normal(0, sigma)
+    >>> camera = Calibration(offset, gain, sigma)
+    >>> equal = camera.equalised(image)
+    >>> clean = nlridge.denoise(equal, noise=camera.noise_in(equal))
+    >>> bool(abs(clean.mean() - 200) < 2)
+    True
+    """
+
+    offset: Any = None
+    gain: Any = None
+    sigma: Any = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The height and width of the maps."""
+        return self._good.shape
+
+    @property
+    def notes(self) -> list[str]:
+        """What an equalised image has lost."""
+        words = []
+        if self.offset is not None:
+            words.append(f"offset {self._typical(self.offset):.4g}")
+        if self.gain is not None:
+            words.append(f"gain {self._typical(self.gain):.4g}")
+        return [f"all pixels now have the same {' and '.join(words)} (medians of the maps)"] if words else []  # fmt: skip
+
+    @property
+    def _good(self) -> npt.NDArray[np.bool_]:
+        """The pixels that are not defective."""
+        valid = [np.isfinite(values) for values in (self.offset, self.sigma) if values is not None]
+        if self.gain is not None:
+            valid.append(np.isfinite(self.gain) & (self.gain > 0))
+        return np.asarray(np.logical_and.reduce(np.broadcast_arrays(*valid)), bool)
+
+    def _typical(self, values: Any) -> float:
+        good = self._good
+        return float(np.median(np.broadcast_to(values, good.shape)[good])) if good.any() else 1.0
+
+    def equalised(self, image: Pixels, axes: str = "YX") -> Pixels:
+        """The image of a camera whose pixels all have the median offset and the median gain of this one.
+
+        `axes` has a letter for each axis of the image, Y before X among them.
+        """
+        result = image.astype(np.promote_types(image.dtype, np.float32))
+        if self.offset is not None:
+            result = result - _spread(self.offset, axes)
+        if self.gain is not None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                result = result * (self._typical(self.gain) / _spread(self.gain, axes))
+        if self.offset is not None:
+            result = result + self._typical(self.offset)
+        if not self._good.all():
+            planes = np.moveaxis(result, [axes.index(axis) for axis in "YX"], (-2, -1))
+            for number in np.ndindex(*planes.shape[:-2]):
+                plane = np.where(self._good, planes[number], np.nan).astype(np.float32)
+                planes[number] = np.where(self._good, planes[number], fill(plane))
+        return result.astype(np.promote_types(image.dtype, np.float32))
+
+    def noise_in(self, image: Pixels, axes: str = "YX") -> Noise | None:
+        """The noise in an equalised image; None if it must be estimated."""
+        if self.sigma is None:
+            return None
+        gain = 1.0 if self.gain is None else self._typical(self.gain)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            sigma = self.sigma * (1.0 if self.gain is None else gain / self.gain)
+        typical = self._typical(sigma)
+        sigma = _spread(np.where(self._good, sigma, typical), axes)
+        if self.gain is None:
+            return GaussianNoise(np.broadcast_to(sigma, image.shape))
+        black = 0.0 if self.offset is None else self._typical(self.offset)
+        camera = PoissonGaussianNoise(gain, typical, black)
+        if np.all(sigma == typical):
+            return camera
+        # The transform is that for the typical pixel: after it, others have more noise, or less.
+        photons = np.maximum(_brightness(image, axes) - black, 0) * gain
+        ratio = np.sqrt((photons + sigma**2) / np.maximum(photons + typical**2, 1e-300))
+        return CalibratedNoise(camera, ratio, (float(sigma.min()), float(sigma.max())))
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedNoise:
+    """Poisson noise, and read-out noise that differs from pixel to pixel."""
+
+    camera: PoissonGaussianNoise
+    """The noise of a typical pixel."""
+    level: Array
+    """The standard deviation of the noise of each pixel, relative to that of a typical pixel of the same brightness."""
+    ends: tuple[float, float]
+    """The smallest and the largest standard deviation of the read-out noise."""
+
+    def __str__(self) -> str:
+        low, high = (f"{end:.4g}" for end in self.ends)
+        return f"{self.camera} (from {low} to {high})"
+
+    @property
+    def black_level(self) -> float:
+        return self.camera.black_level
+
+    def stabilise(self, image: Pixels) -> Array:
+        return self.camera.stabilise(image)
+
+    def variance(self, truth: Array, level: Array) -> Array:
+        return level**2 * self.camera.variance(truth, level)
+
+    def restore(self, estimate: Pixels) -> Array:
+        return self.camera.restore(estimate)
+
+
+def _spread(values: Any, axes: str) -> Array:
+    """A map of (height, width) with an axis of length 1 for each other axis; a number as it is."""
+    array = np.asarray(values, np.float64)
+    others = tuple(k for k, axis in enumerate(axes) if axis not in "YX")
+    return np.expand_dims(array, others) if array.ndim else array
+
+
+def _brightness(image: Pixels, axes: str) -> Array:
+    """The mean around each pixel."""
+    planes = np.moveaxis(image, [axes.index(axis) for axis in "YX"], (-2, -1))
+    means = np.empty(planes.shape, np.float64)
+    weight = np.ones(planes.shape[-2:], np.float32)
+    for _ in range(_BLURS):
+        weight = blurred(weight)
+    for number in np.ndindex(*planes.shape[:-2]):
+        plane = np.nan_to_num(planes[number].astype(np.float32))
+        for _ in range(_BLURS):
+            plane = blurred(plane)
+        means[number] = plane / weight
+    return np.moveaxis(means, (-2, -1), [axes.index(axis) for axis in "YX"])

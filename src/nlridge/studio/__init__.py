@@ -1,0 +1,1 @@
+"""The studio: a page on this computer to denoise images by eye, and the server behind it."""

@@ -1,0 +1,158 @@
+"""What the page sends, checked: every mistake is a ValueError of one sentence."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from ..algorithm.recipes import method_names
+from ..algorithm.tuning import Tuning
+from ..checks import checked_whole, number, shown
+from ..planning.options import checked_kind, checked_options
+
+Rectangle = tuple[int, int, int, int]
+"""Left, top, width and height, in pixels of the image as it is shown."""
+
+_LARGEST_SCALE = 1024.0  # screen pixels for a pixel of the image
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an image is denoised."""
+
+    method: str = "standard"
+    strength: float = 1.0
+    colour: float = 1.0
+    noise: str | float | Rectangle = "auto"
+    """A kind of noise to estimate, a standard deviation, or where to measure it."""
+    other: str | None = None
+    """A second method, to compare with."""
+
+    def as_json(self) -> dict[str, Any]:
+        name = "level"
+        if isinstance(self.noise, str | tuple):
+            name = "kind" if isinstance(self.noise, str) else "rectangle"
+        return {
+            "method": self.method,
+            "strength": self.strength,
+            "colour": self.colour,
+            "noise": {name: self.noise},
+            "other": self.other,
+        }
+
+
+@dataclass(frozen=True)
+class View:
+    """What a page shows of an image."""
+
+    frame: int
+    rectangle: Rectangle
+    level: int
+    """The image is shown reduced by 2^level."""
+
+
+def parsed(data: bytes) -> dict[str, Any]:
+    """Parse a JSON object."""
+
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(f"a number is {constant}; expected a finite one")
+
+    try:
+        value = json.loads(data or b"{}", parse_constant=refuse)
+    except RecursionError:
+        raise ValueError("the message is nested too deeply; expected a JSON object") from None
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise ValueError("the message is not JSON; expected a JSON object") from None
+    return mapping("the message", value)
+
+
+def checked_settings(message: Mapping[str, Any], width: int, height: int) -> Settings:
+    """Check the settings for an image of the given size."""
+    _expect_known(message, ("method", "strength", "colour", "noise", "other"))
+    default = Settings()
+    method = _method("method", message.get("method", default.method))
+    other = message.get("other")
+    strength = number("strength", message.get("strength", default.strength))
+    colour = number("colour", message.get("colour", default.colour))
+    Tuning(strength, colour)  # checks them
+    noise = _noise(mapping("noise", message.get("noise", {"kind": "auto"})), width, height)
+    return Settings(
+        method, strength, colour, noise, None if other is None else _method("other", other)
+    )
+
+
+def checked_view(message: Mapping[str, Any], frames: int, width: int, height: int) -> View:
+    """Check what is visible of an image of the given size; parts beyond its edges are cut off."""
+    _expect_known(message, ("frame", "x", "y", "width", "height", "scale", "revision"))
+    frame = checked_whole("frame", message.get("frame", 0), 0, frames - 1)
+    values = {name: _finite(name, message.get(name)) for name in ("x", "y", "width", "height")}
+    scale = _finite("scale", message.get("scale", 1))
+    if not 0 < scale <= _LARGEST_SCALE:
+        raise ValueError(f"scale is {scale:g}; expected more than 0, up to {_LARGEST_SCALE:g}")
+    ends = []
+    for start, length, size in (("x", "width", width), ("y", "height", height)):
+        first = min(max(math.floor(values[start]), 0), size - 1)
+        last = min(max(math.ceil(values[start] + values[length]), first + 1), size)
+        ends.append((first, last - first))
+    (x, shown_width), (y, shown_height) = ends
+    level = max(0, math.floor(math.log2(1 / scale)))
+    return View(frame, (x, y, shown_width, shown_height), min(level, 30))
+
+
+def _noise(message: Mapping[str, Any], width: int, height: int) -> str | float | Rectangle:
+    _expect_known(message, ("kind", "level", "rectangle"))
+    if len(message) != 1:
+        raise ValueError(
+            f"noise is {shown(dict(message))}; expected a kind, a level or a rectangle"
+        )
+    if "kind" in message:
+        return checked_kind("noise", message["kind"])
+    if "level" in message:
+        level = number("noise", message["level"])
+        checked_options(level, None, "standard", None, Tuning(1.0))
+        return level
+    values = message["rectangle"]
+    if not isinstance(values, list) or len(values) != 4:
+        raise ValueError(f"rectangle is {shown(values)}; expected x, y, width and height")
+    x, y = (
+        checked_whole("rectangle", value, 0, size - 1)
+        for value, size in zip(values[:2], (width, height), strict=True)
+    )
+    least = 8
+    columns, rows = (
+        min(checked_whole("rectangle", value, least, 2**31), size - start)
+        for value, start, size in zip(values[2:], (x, y), (width, height), strict=True)
+    )
+    if min(columns, rows) < least:
+        raise ValueError(
+            f"rectangle has {columns} x {rows} pixels; expected at least {least} x {least}"
+        )
+    return x, y, columns, rows
+
+
+def _method(name: str, value: Any) -> str:
+    if not isinstance(value, str) or value not in method_names():
+        names = ", ".join(map(repr, method_names()))
+        raise ValueError(f"{name} is {shown(value)}; expected one of {names}")
+    return value
+
+
+def _finite(name: str, value: Any) -> float:
+    finite = number(name, value)
+    if not abs(finite) < 1e9:
+        raise ValueError(f"{name} is {shown(value)}; expected a finite number")
+    return finite
+
+
+def mapping(name: str, value: Any) -> dict[str, Any]:
+    """Return a JSON object."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} is {shown(value)}; expected a JSON object")
+    return value
+
+
+def _expect_known(message: Mapping[str, Any], names: tuple[str, ...]) -> None:
+    for name in message:
+        if name not in names:
+            raise ValueError(f"{shown(name)} is unknown; expected {', '.join(names)}")

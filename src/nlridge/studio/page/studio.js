@@ -1,0 +1,675 @@
+// The studio: what a person sees and does. Whatever comes from files or from the server is shown as text, never as markup.
+import { download, listen, request, upload } from "./api.js";
+import { drawRectangle } from "./sampler.js";
+import { addressOf, makeTiles, topLevel } from "./tiles.js";
+
+const at = (id) => document.getElementById(id);
+const easel = at("easel");
+const images = new Map();  // as the server describes them, with what the page adds: see `adopt`
+const uploads = [];
+let current = null, folder = null, methods = [], largest = Infinity;
+let view = null;  // what the stage shows: {scale, x, y, width, height}
+let peeking = false;  // the image before is shown while a key is held
+let stopSampling = null;
+
+// Messages.
+
+function showError(error) {
+  const sentence = error instanceof Error ? error.message : error;
+  const [words] = at("error").getElementsByTagName("p");
+  words.textContent = sentence;
+  at("error").hidden = false;
+}
+at("error").querySelector("button").addEventListener("click", () => { at("error").hidden = true; });
+
+// Runs an action, and shows its error if it fails.
+async function tried(action) {
+  try { return await action(); } catch (error) { showError(error); return null; }
+}
+
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "class") made.className = value;
+    else if (name in made) made[name] = value;
+    else made.setAttribute(name, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+// Images.
+
+const isDeep = (image) => image.dtype !== "uint8";
+
+// Takes over what the server says about an image, and keeps what the page knows of it.
+function adopt(described) {
+  const known = images.get(described.id);
+  const { finished, failed, ...rest } = described;
+  const image = Object.assign(known || {}, rest, { result: finished, error: failed || "", progress: null });
+  if (!known) {
+    Object.assign(image, {
+      frame: 0, channel: image.colour || image.channels.length < 2 ? null : 0,
+      black: image.low, white: image.high, changed: false, sending: false,
+    });
+    images.set(image.id, image);
+  }
+  return image;
+}
+
+function forget(id) {
+  images.delete(id);
+  tiles.forget(id);
+  if (current && current.id === id) show([...images.values()].at(-1) || null);
+  else drawShelf();
+}
+
+function show(image) {
+  if (stopSampling) stopSampling();
+  const same = current && image && current.width === image.width && current.height === image.height;
+  current = image;
+  for (const [id, hidden] of [["welcome", image], ["easel", !image], ["panel", !image]]) at(id).hidden = Boolean(hidden);
+  document.title = image ? `${image.name} · nlridge studio` : "nlridge studio";
+  drawShelf();
+  drawFolder();
+  if (!image) return;
+  drawPanel();
+  if (same) stage.draw();
+  else stage.replace(image.width, image.height);
+}
+
+// The stage.
+
+const CANVASES = { left: at("left"), right: at("right"), second: at("second") };
+const tiles = makeTiles(repaint);
+let willPaint = false;
+function repaint() {  // at most once a frame
+  if (willPaint) return;
+  willPaint = true;
+  requestAnimationFrame(() => {
+    willPaint = false;
+    paint(view);
+  });
+}
+const stage = mountStage(easel, 1, 1, { fills: true, wheel: true, paint });
+const chosenView = () => easel.querySelector("[name=view]:checked").value;
+
+// What is shown of a layer: see `addressOf`.
+const lookAt = (image, layer) => ({
+  layer, revision: layer === "before" ? 0 : image.revision, frame: image.frame, channel: image.channel,
+  low: isDeep(image) ? image.black : null, high: isDeep(image) ? image.white : null,
+});
+
+function paint(newView) {
+  view = newView;
+  if (!current || !view) return;
+  const image = current;
+  const kind = peeking ? "single" : chosenView();
+  const { other, method } = image.settings;
+  const against = other && !peeking ? "other" : "before";
+  const names = { before: "before", other, after: other ? method : "after", removed: "removed, amplified" };
+  const shown = { slider: { left: against, right: "after" }, side: { left: against, second: "after" }, removed: { left: "removed" }, single: { left: "before" } }[kind];
+  at("right").hidden = easel.querySelector(".divider").hidden = easel.querySelector(".split").hidden = !shown.right;
+  at("second-figure").hidden = !shown.second;
+  at("compare").hidden = chosenView() === "removed";
+  const entries = Object.entries(shown);
+  const states = tiles.paint(image, entries.map(([where, layer]) => [CANVASES[where], lookAt(image, layer)]), view);
+  for (const [where, canvas] of Object.entries(CANVASES)) {
+    const k = entries.findIndex(([place]) => place === where);
+    const tag = at(`${where}-tag`);
+    tag.hidden = k < 0;
+    if (k < 0) continue;
+    const layer = entries[k][1];
+    const state = image.error && layer !== "before" ? "failed" : states[k];
+    const said = layer === "before" ? "" : { fast: "preliminary", partly: "preliminary", waiting: "computing …", failed: "failed" }[state] || "";
+    tag.textContent = names[layer] + (said && ` · ${said}`);
+    canvas.dataset.state = state;
+  }
+  for (const box of easel.querySelectorAll(".stage")) {
+    const tags = [...box.querySelectorAll(".tag:not([hidden])")].map((tag) => tag.textContent).join(" and ");
+    const label = `${image.name}, ${tags}; plus and minus keys zoom, 0 fits, 1 is the actual size, arrow keys move`;
+    if (box.getAttribute("aria-label") !== label) box.setAttribute("aria-label", label);
+  }
+  drawSample();
+  tellView();
+}
+
+// Outlines the rectangle from which the noise was sampled.
+function drawSample() {
+  const { rectangle } = current.settings.noise;
+  at("sample").hidden = !rectangle || Boolean(stopSampling);
+  if (!rectangle) return;
+  const [x, y, width, height] = rectangle;
+  const { scale } = view;
+  const box = { left: (x - view.x) * scale, top: (y - view.y) * scale, width: width * scale, height: height * scale };
+  for (const [side, value] of Object.entries(box)) at("sample").style[side] = `${value}px`;
+}
+
+// Tells the server what is visible, which it denoises first.
+let told = "", telling = null;
+function tellView() {
+  if (telling) return;
+  telling = setTimeout(async () => {
+    telling = null;
+    if (!current || !view) return;
+    const image = current;
+    const seen = {
+      frame: image.frame, x: Math.max(0, view.x), y: Math.max(0, view.y), width: Math.min(view.width, image.width),
+      height: Math.min(view.height, image.height), scale: view.scale * (window.devicePixelRatio || 1), revision: image.revision,
+    };
+    const words = image.id + JSON.stringify(seen);
+    if (words === told) return;
+    told = words;
+    try { await request("PUT", `/api/images/${image.id}/view`, seen); } catch { told = ""; }
+  }, 60);
+}
+
+for (const choice of easel.querySelectorAll("[name=view]")) choice.addEventListener("change", () => stage.draw());
+
+// Settings. Quick changes become one request at a time; only the latest is sent.
+
+function change(settings) {
+  Object.assign(current.settings, settings);
+  current.changed = true;
+  current.error = "";
+  at("saved").textContent = "";
+  drawPanel();
+  sendSettings(current);
+}
+
+async function sendSettings(image) {
+  if (image.sending) return;
+  image.sending = true;
+  while (image.changed) {
+    image.changed = false;
+    try {
+      const { revision } = await request("PUT", `/api/images/${image.id}/settings`, image.settings);
+      renewed(image, revision);
+    } catch (error) {
+      showError(error);
+    }
+  }
+  image.sending = false;
+  if (image === current) {
+    stage.draw();
+    drawCommands();
+  }
+}
+
+// Notes that an image has a newer revision; returns whether `revision` is the newest.
+function renewed(image, revision) {
+  if (revision < image.revision) return false;
+  if (revision > image.revision) {
+    Object.assign(image, { revision, result: null, error: "", progress: null });
+    if (image === current) drawStatus();
+  }
+  return true;
+}
+
+// The panel.
+
+function drawPanel() {
+  const image = current;
+  const { settings } = image;
+  at("name").textContent = image.name;
+  const count = image.frames.length;
+  at("facts").textContent = [
+    `${image.width} × ${image.height}`, image.colour ? "colour" : image.channels.length > 1 ? `${image.channels.length} channels` : "gray",
+    ...(count > 1 ? [`${count} frames`] : []), image.dtype, image.file_type,
+  ].filter(Boolean).join(" · ");
+  at("notes").replaceChildren(...image.notes.map((note) => element("li", {}, note)));
+  drawNoise();
+  for (const button of at("methods").querySelectorAll("input")) button.checked = button.value === settings.method;
+  at("method-words").textContent = (methods.find(({ name }) => name === settings.method) || {}).words || "";
+  for (const name of ["strength", "colour"]) {
+    at(name).value = settings[name];
+    at(`${name}-value`).textContent = `× ${settings[name].toFixed(2)}`;
+  }
+  at("colour-row").hidden = !image.colour;
+  at("reset").hidden = settings.strength === 1 && settings.colour === 1 && settings.method === "standard" && settings.noise.kind === "auto";
+  const others = methods.filter(({ name }) => name !== settings.method);
+  at("other").replaceChildren(element("option", { value: "" }, "the original"), ...others.map(({ name }) => element("option", { value: name }, name)));
+  at("other").value = settings.other || "";
+  drawChoices();
+  drawRange();
+  at("save").hidden = !image.can_save_beside;
+  at("download").classList.toggle("main", !image.can_save_beside);
+  drawStatus();
+}
+
+function drawNoise() {
+  const { noise, settings } = current;
+  const [kind] = Object.keys(settings.noise);
+  at("noise-words").textContent = noise ? noise.words + (noise.sure === false ? " (uncertain)" : "") : "Being estimated …";
+  at("noise-words").classList.toggle("waiting", !noise);
+  at("noise-kind").value = kind === "kind" ? settings.noise.kind : kind;
+  at("level-row").hidden = kind !== "level";
+  if (kind === "level" && document.activeElement !== at("level")) at("level").value = settings.noise.level;
+  at("draw").hidden = kind !== "rectangle";
+}
+
+function drawChoices() {
+  const { channels, colour, frames, frame, together } = current;
+  at("stack").hidden = channels.length < 2 && frames.length < 2;
+  at("channel-choice").hidden = channels.length < 2;
+  at("channel").replaceChildren(
+    ...(colour ? [element("option", { value: "" }, "all")] : []),
+    ...channels.map((name, k) => element("option", { value: k }, name)));
+  at("channel").value = current.channel ?? "";
+  at("frames").hidden = frames.length < 2;
+  at("frame").max = frames.length - 1;
+  at("frame").value = frame;
+  at("frame").setAttribute("aria-valuetext", frames[frame] || "");
+  at("frame-name").textContent = frames[frame] || "";
+  at("together").textContent = together ? `denoised together in ${together}` : "";
+}
+
+const inFewDigits = (value) => String(Number(value.toPrecision(4)));
+
+function drawRange() {
+  at("range").hidden = !isDeep(current);
+  if (!isDeep(current)) return;
+  const { low, high, black, white } = current;
+  const margin = high - low;
+  const integers = current.dtype.startsWith("uint");
+  const [least, most] = [Math.min(black, integers ? Math.max(0, low - margin) : low - margin), Math.max(white, high + margin)];
+  for (const [name, value] of [["low", black], ["high", white]]) {
+    Object.assign(at(name), { min: least, max: most });
+    at(name).value = value;
+    at(name).setAttribute("aria-valuetext", inFewDigits(value));
+    if (document.activeElement !== at(`${name}-value`)) at(`${name}-value`).value = inFewDigits(value);
+  }
+  const share = (value) => 100 * (value - least) / (most - least || 1);
+  const band = at("range").querySelector(".band");
+  band.style.left = `${share(black)}%`;
+  band.style.right = `${100 - share(white)}%`;
+}
+
+function drawStatus() {
+  const image = current;
+  const { progress, result, error } = image;
+  const words = error || (progress ? progress.words || { visible: "Denoising what is visible …", whole: "Denoising the whole image …" }[progress.stage]
+    : result ? (result.seconds < 0.05 ? "Done." : `Done in ${result.seconds.toFixed(result.seconds < 10 ? 1 : 0)} s.`) : image.noise ? "Denoising …" : "Estimating the noise …");
+  if (at("status").textContent !== words) at("status").textContent = words;
+  at("status").classList.toggle("failed", Boolean(error));
+  at("progress").hidden = !progress;
+  if (progress) at("progress").value = progress.done;
+  at("result").hidden = !result;
+  if (result) {
+    at("removed").textContent = result.removed || "nothing";
+    at("gain").parentElement.hidden = !result.gain;
+    at("gain").textContent = result.gain || "";
+  }
+}
+
+at("noise-kind").addEventListener("change", () => {
+  const kind = at("noise-kind").value;
+  if (kind === "rectangle") sample();
+  else if (kind === "level") {
+    const known = current.noise && current.noise.level;
+    change({ noise: { level: Number((known || (current.white - current.black) / 20 || 1).toPrecision(3)) } });
+    at("level").focus();
+  } else change({ noise: { kind } });
+});
+at("level").addEventListener("input", () => {
+  const level = at("level").valueAsNumber;
+  if (level > 0) change({ noise: { level } });
+});
+at("draw").addEventListener("click", sample);
+
+function sample() {
+  if (stopSampling) stopSampling();
+  const image = current;
+  stopSampling = drawRectangle(at("sampler"), (corners) => {
+    stopSampling = null;
+    if (image !== current) return;
+    at("noise-kind").focus();
+    if (!corners) { drawPanel(); stage.draw(); return; }
+    const [left, top, right, bottom] = corners.map((value) => value / view.scale);
+    const clamp = (value, most) => Math.min(Math.max(Math.round(value), 0), most);
+    const [x, y] = [clamp(view.x + left, image.width - 1), clamp(view.y + top, image.height - 1)];
+    const [endX, endY] = [clamp(view.x + right, image.width), clamp(view.y + bottom, image.height)];
+    if (endX - x < 8 || endY - y < 8) {
+      showError(`The rectangle has ${endX - x} × ${endY - y} pixels of the image; draw one of at least 8 × 8.`);
+      drawPanel();
+      return;
+    }
+    change({ noise: { rectangle: [x, y, endX - x, endY - y] } });
+  });
+  drawSample();
+}
+
+for (const name of ["strength", "colour"]) at(name).addEventListener("input", () => change({ [name]: at(name).valueAsNumber }));
+at("reset").addEventListener("click", () => {
+  change({ strength: 1, colour: 1, method: "standard", noise: { kind: "auto" } });
+  at("strength").focus();
+});
+at("methods").addEventListener("change", (event) => {
+  const method = event.target.value;
+  change({ method, other: current.settings.other === method ? null : current.settings.other });
+});
+at("other").addEventListener("change", () => change({ other: at("other").value || null }));
+at("channel").addEventListener("change", () => {
+  current.channel = at("channel").value === "" ? null : Number(at("channel").value);
+  stage.draw();
+});
+at("frame").addEventListener("input", () => chooseFrame(at("frame").valueAsNumber));
+function chooseFrame(frame) {
+  if (frame < 0 || frame >= current.frames.length) return;
+  current.frame = frame;
+  drawChoices();
+  stage.draw();
+}
+
+function setRange(black, white) {
+  if (!(Number.isFinite(black) && Number.isFinite(white)) || black >= white) return;
+  Object.assign(current, { black, white });
+  drawRange();
+  stage.draw();
+}
+for (const suffix of ["", "-value"]) {
+  at(`low${suffix}`).addEventListener("input", () => setRange(at(`low${suffix}`).valueAsNumber, current.white));
+  at(`high${suffix}`).addEventListener("input", () => setRange(current.black, at(`high${suffix}`).valueAsNumber));
+}
+for (const name of ["low", "high"]) for (const suffix of ["", "-value"]) at(name + suffix).addEventListener("change", drawRange);
+at("auto").addEventListener("click", () => setRange(current.low, current.high));
+
+// The shelf: open images, uploads, the folder.
+
+function drawShelf() {
+  at("shelf").hidden = !(folder || images.size || uploads.length);
+  at("images").parentElement.hidden = !(images.size || uploads.length);
+  const focused = at("images").contains(document.activeElement) && document.activeElement.dataset.key;
+  at("images").replaceChildren(...[...images.values()].map(itemOf), ...uploads.map((sent) => element("li", { class: "sending" },
+    element("span", {}, sent.name), element("progress", { max: 1, value: sent.share, "aria-label": `upload of ${sent.name}` }))));
+  const again = focused && [...at("images").querySelectorAll("button")].find((button) => button.dataset.key === focused);
+  if (again) again.focus();
+}
+
+function itemOf(image) {
+  const picture = element("img", { src: addressOf(image, { ...lookAt(image, "before"), frame: 0 }, topLevel(image), 0, 0), alt: "", width: 38, height: 38 });
+  const open = element("button", { type: "button", class: "item", title: image.name }, picture, element("span", {}, image.name));
+  open.dataset.key = `open ${image.id}`;
+  if (image === current) open.setAttribute("aria-current", "true");
+  open.addEventListener("click", () => show(image));
+  const close = element("button", { type: "button", class: "close", "aria-label": `Close ${image.name}` }, "✕");
+  close.dataset.key = `close ${image.id}`;
+  close.addEventListener("click", () => tried(async () => {
+    await request("DELETE", `/api/images/${image.id}`);
+    forget(image.id);
+  }));
+  return element("li", {}, open, close);
+}
+
+const fileItems = new Map();
+const MARKS = { waiting: "", running: "…", done: "✓", failed: "!", skipped: "–" };
+
+function drawFolder() {
+  at("folder").hidden = !folder;
+  if (!folder) return;
+  const { files, running } = folder;
+  at("folder-name").textContent = folder.name;
+  const count = (...states) => files.filter(({ state }) => states.includes(state)).length;
+  const [rest, over] = [count("waiting", "failed"), count("done", "skipped")];
+  const failed = count("failed");
+  at("run").textContent = rest === failed ? "Try again" : over || failed ? `Denoise the other ${rest}` : `Denoise all ${rest}`;
+  at("run").hidden = running || !rest;
+  at("run").disabled = !current;
+  at("stop").hidden = !running;
+  at("folder-progress").hidden = !running;
+  at("folder-progress").value = files.length ? (over + failed + (folder.done || 0)) / files.length : 0;
+  at("folder-words").textContent = [
+    over || failed || running ? `${over} of ${files.length} done` : `${files.length} ${files.length === 1 ? "file" : "files"}`,
+    ...(failed ? [`${failed} failed`] : []), ...(rest && !running && !current ? ["open one to choose the settings"] : []),
+  ].join(", ");
+  for (const file of files) {
+    if (!fileItems.has(file.id)) {
+      fileItems.set(file.id, fileItem(file));
+      at("folder-files").append(fileItems.get(file.id));
+    }
+    drawFile(fileItems.get(file.id), file);
+  }
+}
+
+function fileItem({ id, name }) {
+  const button = element("button", { type: "button", class: "item" }, element("span", {}, name), element("span", { class: "mark" }));
+  button.addEventListener("click", () => tried(async () => { opened(await request("POST", `/api/files/${id}/open`)); }));
+  return element("li", {}, button);
+}
+
+function drawFile(item, { name, state, error }) {
+  if (item.dataset.state === state) return;
+  item.dataset.state = state;
+  const [button] = item.children;
+  button.title = error || name;
+  button.setAttribute("aria-label", `${name}, ${state}${error ? `: ${error}` : ""}`);
+  button.lastElementChild.textContent = MARKS[state] ?? "";
+}
+
+at("run").addEventListener("click", () => tried(async () => {
+  await request("POST", "/api/folder/run", { settings: { ...current.settings, other: null }, image: current.id });
+  at("stop").focus();
+}));
+at("stop").addEventListener("click", () => tried(() => request("POST", "/api/folder/stop")));
+
+// Opening files.
+
+function opened(described) {
+  const image = adopt(described);
+  if (image !== current) show(image);
+}
+
+async function openFiles(files) {
+  let first = true;
+  const waiting = [...files].map((file) => ({ file, name: file.name || "pasted image", share: 0 }));
+  uploads.push(...waiting);
+  drawShelf();
+  for (const sent of waiting) {
+    try {
+      if (sent.file.size > largest) throw new Error(`It has ${inBytes(sent.file.size)}; the studio takes up to ${inBytes(largest)}. Start it with the file's name instead.`);
+      const bar = () => at("images").querySelector(`[aria-label="${CSS.escape(`upload of ${sent.name}`)}"]`);
+      const image = adopt(await upload(sent.file, (share) => { sent.share = share; if (bar()) bar().value = share; }));
+      if (first) show(image);
+      first = false;
+    } catch (error) {
+      showError(`${sent.name}: ${error.message}`);
+    }
+    uploads.splice(uploads.indexOf(sent), 1);
+    drawShelf();
+  }
+}
+
+const inBytes = (bytes) => bytes < 1e6 ? `${Math.round(bytes / 1e3)} kB` : bytes < 1e9 ? `${Math.round(bytes / 1e6)} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
+
+for (const id of ["open", "choose"]) at(id).addEventListener("click", () => at("files").click());
+at("files").addEventListener("change", () => {
+  openFiles(at("files").files);
+  at("files").value = "";
+});
+document.addEventListener("paste", (event) => {
+  const { files } = event.clipboardData;
+  if (!files.length) return;
+  event.preventDefault();
+  openFiles(files);
+});
+let dragged = 0;  // elements below the pointer that were entered
+const holdsFiles = (event) => [...event.dataTransfer.types].includes("Files");
+document.addEventListener("dragenter", (event) => { if (holdsFiles(event)) { dragged += 1; document.body.classList.add("dragging"); } });
+document.addEventListener("dragleave", (event) => { if (holdsFiles(event) && (dragged -= 1) <= 0) endDrag(); });
+document.addEventListener("dragover", (event) => { if (holdsFiles(event)) event.preventDefault(); });
+function endDrag() {
+  dragged = 0;
+  document.body.classList.remove("dragging");
+}
+document.addEventListener("drop", (event) => {
+  if (!holdsFiles(event)) return;
+  event.preventDefault();
+  endDrag();
+  const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry && item.webkitGetAsEntry());
+  const files = [...event.dataTransfer.files].filter((file, k) => !(entries[k] && entries[k].isDirectory));
+  if (files.length < event.dataTransfer.files.length) showError("A folder cannot be dropped; start the studio with its name: nlridge studio FOLDER.");
+  if (files.length) openFiles(files);
+});
+
+// Saving.
+
+async function save(overwrite) {
+  const image = current;
+  try {
+    at("saved").textContent = "Saving …";
+    const { name } = await request("POST", `/api/images/${image.id}/save`, { where: "beside", ...(overwrite ? { overwrite } : {}) });
+    at("saved").textContent = `Saved as ${name}.`;
+  } catch (error) {
+    at("saved").textContent = "";
+    if (error.status !== 409 || overwrite) { showError(error); return; }
+    at("replace-words").textContent = `${error.message.split(";")[0]}. Replace it?`;
+    at("replace").returnValue = "no";
+    at("replace").showModal();
+    at("replace").addEventListener("close", () => { if (at("replace").returnValue === "yes") save(true); }, { once: true });
+  }
+}
+async function downloadResult() {
+  try {
+    at("saved").textContent = "Preparing the file …";
+    at("saved").textContent = `Downloaded as ${await download(`/api/images/${current.id}/save`, { where: "download" })}.`;
+  } catch (error) {
+    at("saved").textContent = "";
+    showError(error);
+  }
+}
+at("save").addEventListener("click", () => save(false));
+at("download").addEventListener("click", downloadResult);
+
+// Shows the command and the Python lines that do the same, if they are unfolded.
+async function drawCommands() {
+  if (!current || !at("commands").open) return;
+  const commands = await tried(() => request("GET", `/api/images/${current.id}/commands`));
+  if (commands) for (const name of ["shell", "python"]) at(name).textContent = commands[name];
+}
+at("commands").addEventListener("toggle", drawCommands);
+for (const name of ["shell", "python"]) {
+  const button = at(`copy-${name}`);
+  const label = button.textContent;
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(at(name).textContent);
+      button.textContent = "Copied";
+    } catch {  // not allowed: let the person copy what is selected
+      getSelection().selectAllChildren(at(name));
+      button.textContent = "Selected: press Ctrl+C";
+    }
+    setTimeout(() => { button.textContent = label; }, 1500);
+  });
+}
+
+// Keys.
+
+document.addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && event.key === "s" && current) {
+    event.preventDefault();
+    if (current.can_save_beside) save(false); else downloadResult();
+    return;
+  }
+  const typing = event.target.matches("select, input:not([type=radio]):not([type=range]), textarea") || at("replace").open || stopSampling;
+  if (!current || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+  const all = [...images.values()];
+  const choices = [...easel.querySelectorAll("[name=view]")];
+  if (event.key === "b" && !event.repeat) { peeking = true; stage.draw(); }
+  else if (event.key === "v") {
+    choices[(choices.findIndex((choice) => choice.checked) + 1) % choices.length].checked = true;
+    stage.draw();
+  }
+  else if (event.key === "," || event.key === ".") chooseFrame(current.frame + (event.key === "." ? 1 : -1));
+  else if (event.key === "[" || event.key === "]") show(all[(all.indexOf(current) + (event.key === "]" ? 1 : all.length - 1)) % all.length]);
+});
+document.addEventListener("keyup", (event) => { if (event.key === "b" && peeking) endPeek(); });
+window.addEventListener("blur", () => { if (peeking) endPeek(); });
+function endPeek() {
+  peeking = false;
+  stage.draw();
+}
+
+// What the server says.
+
+const RECEIVERS = {
+  noise(image, event) { if ((event.frame ?? image.frame) === image.frame) image.noise = event.noise; },
+  progress(image, event) {  // once the result is there, the work is on its gain, which is not waited for
+    if (renewed(image, event.revision) && !image.result) image.progress = event;
+  },
+  tiles(image, event) { if (renewed(image, event.revision)) tiles.renew(image.id, event.revision, event.frame ?? null, event.rectangle); },
+  done(image, event) {
+    if (!renewed(image, event.revision)) return;
+    Object.assign(image, { progress: null, result: event, error: "" });
+    tiles.renew(image.id, event.revision, event.frame ?? null, [0, 0, image.width, image.height]);
+  },
+  gain(image, event) { if (renewed(image, event.revision) && image.result) image.result.gain = event.gain; },
+  failed(image, event) {
+    if (!renewed(image, event.revision)) return;
+    Object.assign(image, { progress: null, error: event.error });
+    showError(`${image.name}: ${event.error}`);
+    if (image === current) stage.draw();
+  },
+  dropped(image, event) {
+    forget(image.id);
+    showError(event.words);
+  },
+};
+
+function receive(event) {
+  if (event.type === "folder") {
+    if (event.folder) folder = event.folder;
+    if (!folder) return;
+    if (event.file) Object.assign(folder.files.find(({ id }) => id === event.file.id) || {}, event.file);
+    if (event.running !== undefined) folder.running = event.running;
+    folder.done = event.done;
+    drawFolder();
+    return;
+  }
+  const image = images.get(event.image);
+  if (!image || !RECEIVERS[event.type]) return;
+  RECEIVERS[event.type](image, event);
+  if (image === current) {
+    drawNoise();
+    drawStatus();
+  }
+}
+
+function drawMethods() {
+  at("methods").replaceChildren(...methods.map(({ name, words }) => element("label", { title: words },
+    element("input", { type: "radio", name: "method", value: name }), element("span", {}, name))));
+}
+
+// Asks for everything, at the start and whenever the connection is there again.
+async function synchronise() {
+  let state;
+  try { state = await request("GET", "/api/state"); } catch { lost(); return; }
+  at("gone").hidden = true;
+  document.body.classList.remove("lost");
+  ({ methods, folder } = state);
+  largest = state.largest_upload || Infinity;
+  drawMethods();
+  const alive = new Set(state.images.map(({ id }) => id));
+  for (const described of state.images) adopt(described);
+  for (const id of [...images.keys()]) if (!alive.has(id)) forget(id);
+  told = "";
+  drawFolder();
+  show(current || [...images.values()].at(-1) || null);
+}
+
+async function lost() {
+  document.body.classList.add("lost");
+  let words = "The studio has stopped or cannot be reached. Start it again with nlridge studio; this page keeps trying.";
+  try {
+    await request("GET", "/api/state");
+    words = "The connection to the studio broke. This page keeps trying.";
+  } catch (error) {
+    if (error.status === 403) words = "The studio was started anew: open the address that it printed.";
+  }
+  if (!document.body.classList.contains("lost")) return;  // it is back
+  const [said] = at("gone").getElementsByTagName("p");
+  if (said.textContent !== words) said.textContent = words;
+  at("gone").hidden = false;
+}
+
+const connect = listen(receive, synchronise, lost);
+at("gone").querySelector("button").addEventListener("click", connect);

@@ -1,0 +1,246 @@
+"""Measuring an image once, and denoising parts of it: the same pixels, to the bit, as those of the whole result."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..algorithm.tuning import Tuning
+from ..api.arguments import checked_workers, missing_pixels
+from ..api.conversion import to_dtype
+from ..api.denoising import denoise
+from ..api.details import level_of
+from ..api.in_memory import Frame, denoise_frame
+from ..engines.grid import Window
+from ..files import Layer
+from ..jobs.batch import with_exact_floats
+from ..large.disk import NewArray, OpenedArray, open_read_only
+from ..large.executors import LocalThreads
+from ..large.frames import Frame as StoredFrame
+from ..large.frames import Source, sample_of
+from ..large.run import run
+from ..noise import Noise
+from ..noise.correlated import CorrelatedNoise
+from ..noise.poisson import PoissonGaussianNoise
+from ..planning.blind import estimated_noise
+from ..planning.doubts import ROUNDING
+from ..planning.facts import facts_of
+from ..planning.layout import Layout
+from ..planning.levels import Levels
+from ..planning.options import Options, checked_options
+from ..planning.plan import Facts, plan_for
+from .messages import Rectangle, Settings
+
+Pixels = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+Choice = str | float | Rectangle
+"""A kind of noise, a standard deviation, or where to measure it, as stored."""
+Progress = Callable[[int, int], object]
+
+_SAMPLE = 2**18  # pixels of a channel that the level of the noise is computed from
+_GLANCE = 128  # the side of the squares that a first estimate is made from
+_CLOSE = 1.15  # channels whose levels differ by a smaller factor have the same noise
+_BAND = 512  # rows of a large image that are denoised at a time
+
+
+class Measured(NamedTuple):
+    """What is known of a frame: all that is decided about it depends on this and on the settings."""
+
+    facts: Facts
+    levels: Levels
+    level: float
+    """The root mean square of the standard deviation of the noise, in the units of the image."""
+    given: bool
+    """Whether the noise was given rather than estimated."""
+    rough: bool = False
+    """Whether this is a first estimate, from a few pixels."""
+
+    def described(self) -> dict[str, Any]:
+        """Return what the page is told about the noise."""
+        noise = self.facts.noise
+        dtype = self.facts.dtype
+        coarse = dtype is not None and dtype.kind in "ui" and self.level < ROUNDING
+        kinds: dict[type[Any], str] = {
+            CorrelatedNoise: "correlated",
+            PoissonGaussianNoise: "poisson",
+        }
+        return {
+            "words": str(noise),
+            "kind": kinds.get(type(noise), "gaussian"),
+            "level": float(f"{self.level:.4g}"),
+            "sure": (self.given or not coarse) and not self.rough,
+        }
+
+
+def measure(planes: Pixels, choice: Choice, sampled: bool = False) -> Measured:
+    """Measure a frame of (channels, height, width), once for each choice of noise.
+
+    If `sampled`, as for a large image, the noise is estimated from a part of the pixels.
+    """
+    options = _options(planes, choice)
+    given = options.noise is not None
+    if sampled and not given:
+        pixels, missing = sample_of(_source(planes))
+        noise = estimated_noise(pixels, missing, options.kind, checked_workers(None))
+        options = Options(noise)
+    pixels = with_exact_floats(planes)
+    return _measured(pixels, missing_pixels(pixels, None), options, given)
+
+
+def glance(planes: Pixels, choice: Choice) -> Measured:
+    """Measure a few pixels of a frame, for a first impression."""
+    options = _options(planes, choice)
+    pixels, missing = sample_of(_source(planes), _GLANCE)
+    pixels = with_exact_floats(pixels)
+    missing = missing_pixels(pixels, missing)
+    try:
+        measured = _measured(pixels, missing, options, options.noise is not None)
+    except ValueError:  # too few pixels for this kind of noise
+        measured = _measured(pixels, missing, Options(), False)
+    return measured._replace(rough=True)
+
+
+def _options(planes: Pixels, choice: Choice) -> Options:
+    arguments = noise_arguments(planes, choice)
+    sigma, noise = arguments.get("sigma"), arguments.get("noise")
+    return checked_options(sigma, noise, "standard", None, Tuning(1.0))
+
+
+def _measured(pixels: Pixels, missing: Mask | None, options: Options, given: bool) -> Measured:
+    levels = None
+    if options.noise is not None:
+        levels = np.reshape(np.asarray(options.noise.level, np.float64), (-1, 1, 1))
+    facts, usable = facts_of(pixels, missing, levels, options, checked_workers(None))
+    return Measured(facts, usable, _level(pixels, missing, facts.noise, usable), given)
+
+
+def _source(planes: Pixels) -> Source:
+    return Source(StoredFrame(planes, "CYX"))
+
+
+def noise_arguments(planes: Pixels, choice: Choice) -> dict[str, Any]:
+    """Return the arguments of `denoise` for a choice of noise."""
+    if isinstance(choice, str):
+        return {} if choice == "auto" else {"noise": choice}
+    if isinstance(choice, tuple):
+        return {"sigma": deviation_in(planes, choice)}
+    return {"sigma": choice}
+
+
+def arguments_of(planes: Pixels, settings: Settings, choice: Choice) -> dict[str, Any]:
+    """Return the arguments of `denoise` for settings, other than the axes."""
+    return {
+        "method": settings.method,
+        "strength": settings.strength,
+        "colour": settings.colour,
+        **noise_arguments(planes, choice),
+    }
+
+
+def deviation_in(planes: Pixels, rectangle: Rectangle) -> float | list[float]:
+    """Return the standard deviation of the noise in a flat part of a frame, beside a gradient; to four digits.
+
+    Channels have a number each, unless their noise is about the same.
+    """
+    left, top, width, height = rectangle
+    y, x = np.mgrid[:height, :width]
+    plane = np.stack([np.ones(x.size), x.ravel(), y.ravel()], axis=1)
+    deviations = []
+    for channel in planes[:, top : top + height, left : left + width]:
+        values = channel.astype(np.float64).ravel()
+        valid = np.isfinite(values)
+        if np.count_nonzero(valid) <= 3:
+            raise ValueError("rectangle has no valid pixels; expected an area with noise")
+        fit, *_ = np.linalg.lstsq(plane[valid], values[valid], rcond=None)
+        rest = values[valid] - plane[valid] @ fit
+        deviations.append(float(np.sqrt(np.sum(rest**2) / (rest.size - 3))))
+    if not max(deviations) > 0:
+        raise ValueError("rectangle has no noise; expected an area with noise")
+    if max(deviations) < _CLOSE * min(deviations):
+        deviations = [float(np.sqrt(np.mean(np.square(deviations))))]
+    rounded = [float(f"{value:.4g}") for value in deviations]
+    return rounded[0] if len(rounded) == 1 else rounded
+
+
+def planned(planes: Pixels, measured: Measured, settings: Settings, method: str) -> Frame:
+    """Return a frame with its plan."""
+    pixels = with_exact_floats(planes)
+    options = Options(
+        measured.facts.noise if measured.given else None,
+        tuning=Tuning(settings.strength, settings.colour),
+        method=method,
+    )
+    plan = plan_for(pixels.shape, measured.facts, options)
+    return Frame(pixels, missing_pixels(pixels, None, may_be_all=True), measured.levels, plan)
+
+
+def denoised(frame: Frame, progress: Progress, rectangle: Rectangle | None = None) -> Pixels:
+    """Return a denoised frame, or a part of it, as floats."""
+    window = None
+    if rectangle is not None:
+        left, top, width, height = rectangle
+        window = Window(range(top, top + height), range(left, left + width))
+    return denoise_frame(frame, checked_workers(None), progress, window)
+
+
+def as_saved(result: Pixels, dtype: "np.dtype[Any]") -> Pixels:
+    """Return pixels as they will be saved."""
+    return to_dtype(result, dtype)
+
+
+def denoised_on_disk(
+    planes: Pixels, frame: Frame, settings: Settings, method: str, folder: Path, progress: Progress
+) -> Pixels:
+    """Denoise a large frame with little memory; returns a memory map of pixels as they will be saved."""
+    options = Options(
+        frame.plan.noise, tuning=Tuning(settings.strength, settings.colour), method=method
+    )
+    layout = Layout(planes.shape, None, 0)
+    out = folder / "result.npy"
+    out.unlink(missing_ok=True)
+    spec = NewArray(layout.shape, planes.dtype, "CYX", _BAND, OpenedArray(planes))
+    executor = LocalThreads(checked_workers(None))
+    run([_source(planes)], layout, options, out, spec, executor, progress, to_dtype)
+    result: Pixels = open_read_only(out)
+    return result
+
+
+def denoise_on_disk_together(
+    layer: Layer,
+    axis: str,
+    together: str,
+    result: Pixels,
+    folder: Path,
+    arguments: dict[str, Any],
+    progress: Progress,
+) -> None:
+    """Denoise frames that belong together along an axis into `result`, with few of them in memory."""
+    axes: dict[str, Any] = {
+        f"{together}_axis": layer.axis_of(axis, axis),
+        "channel_axis": layer.axis_of("C", axis),
+    }
+    if together == "depth" and layer.spacing is not None:
+        axes["spacing"] = layer.spacing
+    sequences = list(layer.frames(axis))
+    for k, index in enumerate(sequences):
+
+        def sequence_progress(done: int, total: int, k: int = k) -> None:
+            progress(k * total + done, len(sequences) * total)
+
+        out = folder / f"{together}.npy"
+        out.unlink(missing_ok=True)
+        made = denoise(
+            layer.pixels[index], out=out, progress=sequence_progress, **axes, **arguments
+        )
+        for number, frame in enumerate(np.moveaxis(made, axes[f"{together}_axis"], 0)):
+            target = np.moveaxis(result[index], axes[f"{together}_axis"], 0)[number]
+            target[...] = to_dtype(frame, result.dtype)
+
+
+def _level(pixels: Pixels, missing: Mask | None, noise: Noise, levels: Levels) -> float:
+    step = max(1, round((pixels[0].size / _SAMPLE) ** 0.5))
+    some = (slice(None), slice(None, None, step), slice(None, None, step))
+    own = levels.all if levels.all.shape[1:] == (1, 1) else levels.all[some]
+    return level_of(noise, own, pixels[some], None if missing is None else missing[some])
