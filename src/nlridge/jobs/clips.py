@@ -163,7 +163,7 @@ def sigma_of(
     return sigma if number == 0 else sigma / math.sqrt(math.prod(parts.shrink))
 
 
-def amounts_of(strength: float, colour: float, parts: Parts, number: int) -> dict[str, float]:
+def amounts_of(strength: float, colour: float, parts: Parts, number: int) -> dict[str, Any]:
     """Return how much is removed from a part of the frames; chroma has the strength of colours."""
     if len(parts.planes) == 1:
         return {"strength": strength, "colour": colour}
