@@ -125,7 +125,7 @@ def _normalised(
     """The results for the rows that are ready, from sums whose first row is `top`."""
     first = max(ready.start - patch + 1, top)  # the first corners of patches that cover these rows
     total, rest, weight = (image[:, first - top : ready.stop - top].copy() for image in sums)
-    average(denoisers, total, rest, weight, patch)
+    average(denoisers, total, rest, weight)
     total, rest = (image[:, ready.start - first :] for image in (total, rest))
     noisy = read.inputs.noisy[:, ready.start - read.top : ready.stop - read.top]
     for change in (total, rest):
