@@ -22,6 +22,16 @@ TABLE_2 = {
     for method, row in ((method, text.split()) for method, text in _TABLE_2.items())
 }
 
+# The names under which the denoisers of `benchmarks.peers` are published.
+PEERS = {
+    "dip": "DIP",
+    "noise2self": "Noise2Self",
+    "self2self": "Self2Self",
+    "dncnn": "DnCNN (trained)",
+    "ffdnet": "FFDNet (trained)",
+    "lidia": "LIDIA (trained)",
+}
+
 # The paper's figure: Barbara (image 09 of Set12) at sigma 20.
 BARBARA = {
     "noisy": 22.09,

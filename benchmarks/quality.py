@@ -9,7 +9,7 @@ import nlridge
 
 from .images import image_sets
 from .measuring import measured
-from .published import TABLE_2
+from .published import PEERS, TABLE_2
 
 
 def add_arguments(parser):
@@ -57,7 +57,7 @@ def table(rows, name, count, options):
         cells = [[] for _ in range(5)]
         for sigma in options.sigma:
             here = [row for row in mine if row.sigma == sigma]
-            known = TABLE_2.get(method, {}).get(name, {}).get(sigma) if whole else None
+            known = TABLE_2.get(_published(method), {}).get(name, {}).get(sigma) if whole else None
             cells[0].append(_mean(here, count * options.seeds))
             cells[1].append("" if known is None else f"{known:.2f}")
             if method == "noisy":
@@ -79,7 +79,13 @@ def _elsewhere(name, options):
     if options.part is not None or not {15, 25} & set(options.sigma):
         return []
     known = [method for method, sets in TABLE_2.items() if name in sets]
-    return [method for method in known if method not in (*nlridge.method_names(), "noisy")]
+    here = {"noisy", *nlridge.method_names(), *map(_published, options.methods)}
+    return [method for method in known if method not in here]
+
+
+def _published(method):
+    """The name of a method in Table 2, whatever its options."""
+    return PEERS.get(method.split(",")[0], method)
 
 
 def _mean(rows, expected):

@@ -61,6 +61,15 @@ def test_the_table_has_measured_and_published_rows(options, sets):
     assert "of 4)" in partial
 
 
+def test_published_values_of_networks_are_beside_the_measured_ones(options):
+    options.methods = ["fast", "dip,iterations=3"]
+    row = measuring.Row("", "set12", "a.png", 25.0, 0, "dip,iterations=3", 20.0, 1.0, 1.0)
+    lines = table([row], "set12", 1, options).splitlines()
+    (line,) = [line for line in lines if line.startswith("| dip,iterations=3 |")]
+    assert "| 30.12 / 27.54 |" in line
+    assert not any(line.startswith("| DIP |") for line in lines)
+
+
 def test_names_of_methods_say_what_is_changed():
     changed = recipe("nl-ridge,p2=7,m1=30", 25)
     paper = nlridge.recipe("nl-ridge", 25)

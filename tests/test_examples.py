@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from examples import nl_means
+from examples import low_rank, nl_means, optimal_weights
 from groups import Custom, group, run_kernel
 from skimage import data
 
@@ -52,6 +52,43 @@ def test_a_custom_kernel_runs_at_compiled_speed(photograph):
             nlridge.denoise(noisy, 20, method=recipe(with_kernel), workers=1)
             turns.append(time.process_time() - start)
     assert min(seconds[True]) < 0.95 * min(seconds[False])
+
+
+def test_low_rank_minimises_the_weighted_nuclear_norm():
+    """ŝ = s - w(ŝ) with the larger solution, and the directions that are dropped have none."""
+    Y, _ = group(36, 70, mean=0)
+    denoised, weights = low_rank.shrink(Y, Y, GroupNoise(100.0), 0.7)
+    assert weights.shape == (70,)
+    mean = Y.mean(axis=1, keepdims=True)
+    s = np.linalg.svd(Y - mean, compute_uv=False)
+    shrunk = np.linalg.svd(denoised - mean, compute_uv=False)
+    kept = shrunk > 1e-6
+    constant = 2 * 0.7 * np.sqrt(70) * 100
+    assert 0 < kept.sum() < 35
+    np.testing.assert_allclose(shrunk[kept], s[kept] - constant / shrunk[kept], rtol=1e-6)
+    assert (shrunk[kept] >= s[kept] / 2).all()
+    assert (s[~kept] ** 2 <= 4 * constant).all()
+
+
+def test_optimal_weights_minimise_the_bound_of_the_risk():
+    rho = np.abs(np.random.default_rng(0).normal(0, 8, (12, 5)))
+    rho[0] = 0
+    weights = optimal_weights.triangle(rho, np.float64(9.0))
+    np.testing.assert_allclose(weights.sum(axis=0), 1)
+
+    def bound(w):
+        return np.sum(w * rho, axis=0) ** 2 + 9 * np.sum(w**2, axis=0)
+
+    for seed in range(20):
+        other = np.maximum(weights + np.random.default_rng(seed).normal(0, 0.02, rho.shape), 0)
+        assert (bound(weights) <= bound(other / other.sum(axis=0)) + 1e-9).all()
+
+
+@pytest.mark.parametrize("example", [low_rank, optimal_weights])
+def test_other_families_denoise_a_photograph(example, photograph):
+    clean, noisy = (image[:96, :96] for image in photograph)
+    result = nlridge.denoise(noisy, 20, method=example.recipe(20))
+    assert np.std(result - clean) < 0.4 * 20
 
 
 def test_a_formula_that_returns_the_wrong_shapes_is_refused():

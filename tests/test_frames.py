@@ -373,6 +373,30 @@ def test_the_noise_of_a_video_most_of_whose_frames_are_missing(channels):
     assert psnr(np.stack(list(late))[9:], clean[[3, 7, 11], 0]) > 26
 
 
+@methods
+def test_noise_that_changes_with_the_exposure(method):
+    """Its level is estimated for each frame, if it differs from that of most frames."""
+    clean = scene(16, (112, 120))
+    levels = np.where(np.arange(16) < 9, 10.0, 30.0)[:, None, None]
+    noisy = clean + np.random.default_rng(0).normal(0, 1, clean.shape) * levels
+    options = {"time_axis": 0, "method": method, "data_range": 255}
+    blind = nlridge.denoise(noisy, **options)
+    streamed = nlridge.denoise_frames(noisy, method=method, data_range=255, workers=2)
+    for result in (blind, np.stack(list(streamed))):
+        for part, sigma in ((slice(0, 9), 10), (slice(9, 16), 30)):
+            known = psnr(nlridge.denoise(noisy[part], sigma, **options), clean[part])
+            assert psnr(result[part], clean[part]) > known - 0.5
+
+
+def test_noise_that_does_not_change_has_one_level():
+    """The result is that for the estimate, to the bit, also if the scene or its brightness changes."""
+    clean = np.concatenate([scene(5, (96, 112)), 0.7 * scene(5, (96, 112), seed=3)])
+    noisy = with_noise(clean)
+    details = nlridge.denoise_with_details(noisy, time_axis=0, method="fast")
+    given = nlridge.denoise(noisy, noise=details.noise, time_axis=0, method="fast")
+    assert np.array_equal(details.image, given)
+
+
 def test_a_stream_tells_its_noise():
     """Also before the first frame is asked for, and without changing the frames."""
     noisy = with_noise(scene(10))

@@ -8,6 +8,8 @@ import sys
 import tracemalloc
 from dataclasses import replace
 from functools import partial
+from itertools import repeat
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -188,8 +190,9 @@ def panning_and_flickering(count):
 def test_the_frames_of_the_next_test_move_and_flicker():
     video = panning_and_flickering(30)[:, None] / 20
     stream = partial(Stream, lambda: iter(video), video.shape[1:])
-    repeats = Stream(lambda: iter([False] * 30), (1, 1, 1))
-    assert list(motions(stream(), repeats))[10].columns == pytest.approx(-7, abs=1)
+    about = SimpleNamespace(repeats=False, factor=1.0)
+    source = Stream(lambda: repeat(about, 30), (1, 1, 1))
+    assert list(motions(stream(), source))[10].columns == pytest.approx(-7, abs=1)
     assert np.ptp(list(gains(stream()))) > 0.05
 
 
@@ -240,6 +243,20 @@ def test_some_frames_of_a_video_with_repeated_frames():
     for first in range(17, 36):
         part = [images[-1] for images in plan.run(read, 1, frames=range(first, first + 2))]
         assert np.array_equal(part, whole[first : first + 2])
+
+
+def test_some_frames_of_a_video_whose_noise_changes():
+    video = moving(36, 80, 88)
+    video[20:] += np.random.default_rng(1).normal(0, 50, video[20:].shape).astype(np.float32)
+    frames = ArrayFrames(video[:, None], None, np.zeros((1, 1, 1, 1)))
+    options = checked_options(None, None, "fast", None, Tuning(1.0))
+    plan = plan_sequence(frames.frame, len(video), options, TIME, workers=1)
+    factors = [(plan.with_levels(frames.frame(k)).levels / plan.levels).item() for k in range(36)]
+    assert factors[:20] == [1] * 20
+    assert np.allclose(factors[20:], np.hypot(20, 50) / 20, rtol=0.15)
+    whole = np.array([images[-1] for images in plan.run(frames.frame, 2)])
+    part = [images[-1] for images in plan.run(frames.frame, 1, frames=range(19, 24))]
+    assert np.array_equal(part, whole[19:24])
 
 
 FROZEN = np.repeat(moving(30, 24, 26), [1] * 8 + [40] + [1] * 21, axis=0)  # from frame 8 to 47

@@ -13,7 +13,7 @@ import pytest
 import tifffile
 from PIL import Image
 from skimage import data
-from test_report import CHROMIUM, DRIVER, browser, keep, needs_browser, screenshot
+from test_report import browser, keep, needs_browser, screenshot
 
 from nlridge.cli import main
 
@@ -35,7 +35,7 @@ def files(tmp_path_factory):
     """Images to open: in colour, of 16 bits, a stack, and no image at all."""
     folder = tmp_path_factory.mktemp("images")
     rng = np.random.default_rng(0)
-    clean = 40 + 0.6 * data.astronaut()[:144, 130:330].astype(float)
+    clean = 40 + 0.6 * data.astronaut()[20:108, 160:280].astype(float)
     noisy = np.clip(clean + rng.normal(0, 20, clean.shape), 0, 255).astype(np.uint8)
     Image.fromarray(noisy).save(folder / NAME)
     tifffile.imwrite(folder / "deep.tif", np.clip(_noisy(1, 96, 120) * 50 + 500, 0, 65535).astype(np.uint16))  # fmt: skip
@@ -75,20 +75,10 @@ def page(studio, tmp_path_factory):
         driver.downloads = tmp_path_factory.mktemp("downloads")
         driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(driver.downloads)})  # fmt: skip
         driver.get(studio.address)
-        driver.cookies = driver.get_cookies()
         yield driver
 
 
-def visit(driver, page):
-    """Open the page in another browser of the same person."""
-    address = page.current_url
-    driver.get(address + "static/icon.svg")
-    for cookie in page.cookies:
-        driver.add_cookie({key: cookie[key] for key in ("name", "value", "path")})
-    driver.get(address)
-
-
-def until(driver, condition, seconds=15):
+def until(driver, condition, seconds=40):
     """Wait until an expression in JavaScript is true, and return its value."""
     end = time.monotonic() + seconds
     while True:
@@ -200,7 +190,7 @@ def test_a_dropped_image_is_seen_clean(page, files):
     finished(page)
     keep("studio-image", screenshot(page))
     assert page.title == f"{NAME} · nlridge studio"
-    assert text(page, "facts") == "200 × 144 · colour · uint8 · PNG"
+    assert text(page, "facts") == "120 × 88 · colour · uint8 · PNG"
     assert "standard deviation of" in text(page, "noise-words")
     assert "rms" in text(page, "removed")
     quiet(page)
@@ -209,8 +199,8 @@ def test_a_dropped_image_is_seen_clean(page, files):
 def test_the_pixels_on_the_screen_are_those_of_the_command_line(page, files):
     noisy = np.asarray(Image.open(files / NAME))
     clean = np.asarray(Image.open(expected(files / NAME)))
-    np.testing.assert_array_equal(image_on(page, "left", 144, 200), noisy)
-    np.testing.assert_array_equal(image_on(page, "right", 144, 200), clean)
+    np.testing.assert_array_equal(image_on(page, "left", 88, 120), noisy)
+    np.testing.assert_array_equal(image_on(page, "right", 88, 120), clean)
 
 
 def test_a_download_is_what_the_command_line_writes(page, files):
@@ -304,12 +294,12 @@ def test_side_by_side_removed_and_two_methods(page, files):
     choose_view(page, "side")
     finished(page, "second")
     keep("studio-side", screenshot(page))
-    np.testing.assert_array_equal(image_on(page, "left", 144, 200), noisy)
-    np.testing.assert_array_equal(image_on(page, "second", 144, 200), clean)
+    np.testing.assert_array_equal(image_on(page, "left", 88, 120), noisy)
+    np.testing.assert_array_equal(image_on(page, "second", 88, 120), clean)
     choose_view(page, "removed")
     finished(page, "left")
     keep("studio-removed", screenshot(page))
-    removed = image_on(page, "left", 144, 200).astype(float)
+    removed = image_on(page, "left", 88, 120).astype(float)
     assert removed.mean() == pytest.approx(128, abs=4)
     assert np.corrcoef(removed.ravel(), (noisy.astype(float) - clean).ravel())[0, 1] > 0.97
     choose_view(page, "side")
@@ -319,8 +309,8 @@ def test_side_by_side_removed_and_two_methods(page, files):
     finished(page, "second")
     keep("studio-methods", screenshot(page))
     fast = np.asarray(Image.open(expected(files / NAME, method="fast")))
-    np.testing.assert_array_equal(image_on(page, "left", 144, 200), fast)
-    np.testing.assert_array_equal(image_on(page, "second", 144, 200), clean)
+    np.testing.assert_array_equal(image_on(page, "left", 88, 120), fast)
+    np.testing.assert_array_equal(image_on(page, "second", 88, 120), clean)
     set_value(page, "other", "")
     choose_view(page, "slider")
     finished(page)
@@ -351,7 +341,7 @@ def test_fifty_quick_changes_leave_one_result_the_last(page, studio, files):
     assert text(page, "strength-value") == "× 2.55"
     until(page, "document.getElementById('right').dataset.state === 'exact' && document.getElementById('status').textContent.startsWith('Done')")  # fmt: skip
     clean = np.asarray(Image.open(expected(files / NAME, strength=2.55)))
-    np.testing.assert_array_equal(image_on(page, "right", 144, 200), clean)
+    np.testing.assert_array_equal(image_on(page, "right", 88, 120), clean)
     (image,) = studio.studio.gallery
     assert image.wanted.settings.strength == 2.55
     page.find_element("id", "reset").click()
@@ -365,7 +355,7 @@ def test_the_method_can_be_chosen(page, files):
     page.execute_script("document.querySelector('[name=method][value=bm3d]').click()")
     finished(page)
     clean = np.asarray(Image.open(expected(files / NAME, method="bm3d")))
-    np.testing.assert_array_equal(image_on(page, "right", 144, 200), clean)
+    np.testing.assert_array_equal(image_on(page, "right", 88, 120), clean)
     assert text(page, "method-words")
     page.find_element("id", "reset").click()
     finished(page)
@@ -380,11 +370,11 @@ def test_the_noise_can_be_given_or_sampled(page, files):
     until(page, "document.getElementById('noise-words').textContent.includes('33')")
     finished(page)
     clean = np.asarray(Image.open(expected(files / NAME, sigma=33)))
-    np.testing.assert_array_equal(image_on(page, "right", 144, 200), clean)
+    np.testing.assert_array_equal(image_on(page, "right", 88, 120), clean)
     set_value(page, "noise-kind", "rectangle")
     sampler = page.find_element("id", "sampler")
     assert sampler.is_displayed()
-    ActionChains(page).move_to_element_with_offset(sampler, -60, -60).click_and_hold().move_by_offset(50, 40).release().perform()  # fmt: skip
+    ActionChains(page).move_to_element_with_offset(sampler, -40, -30).click_and_hold().move_by_offset(50, 40).release().perform()  # fmt: skip
     assert not sampler.is_displayed()
     until(page, "!document.getElementById('noise-words').textContent.includes('33')")
     finished(page)
@@ -541,33 +531,40 @@ return [...document.querySelectorAll("h1, h1 span, h2, h3, p, label, button, sel
 """
 
 
+@contextmanager
+def media(driver, **features):
+    """What the person prefers, such as dark colours."""
+    wanted = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": wanted})
+    try:
+        yield
+    finally:
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
 def test_by_day_and_by_night_the_words_can_be_read(page):
     ratio, where = page.execute_script(CONTRAST)
     assert ratio > 4.5, where
-    with browser(1366, 900, dark=True) as driver:
-        visit(driver, page)
-        until(driver, "!document.getElementById('easel').hidden")
-        finished(driver)
-        ratio, where = driver.execute_script(CONTRAST)
+    with media(page, prefers_color_scheme="dark", prefers_reduced_motion="reduce"):
+        time.sleep(0.3)  # colours change slowly
+        ratio, where = page.execute_script(CONTRAST)
         assert ratio > 4.5, where
-        assert np.asarray(screenshot(driver))[2, 2].max() < 60
-        keep("studio-dark", screenshot(driver))
+        assert np.asarray(screenshot(page))[2, 2].max() < 60
+        keep("studio-dark", screenshot(page))
+        assert page.execute_script("return getComputedStyle(document.body).transitionDuration") == "0s"  # fmt: skip
 
 
 @contextmanager
-def telephone():
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--force-prefers-reduced-motion"):  # fmt: skip
-        options.add_argument(argument)
-    metrics = {"width": 390, "height": 844, "pixelRatio": 2, "touch": True, "mobile": True}
-    options.add_experimental_option("mobileEmulation", {"deviceMetrics": metrics})
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    with webdriver.Chrome(service=Service(DRIVER), options=options) as driver:
+def telephone(driver):
+    """The same page on a telephone."""
+    metrics = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 5})  # fmt: skip
+    try:
         yield driver
+    finally:
+        driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def touch(driver, kind, *points):
@@ -576,8 +573,8 @@ def touch(driver, kind, *points):
 
 
 def test_on_a_telephone_by_touch(page):
-    with telephone() as driver:
-        visit(driver, page)
+    with telephone(page) as driver:
+        driver.refresh()
         until(driver, "!document.getElementById('easel').hidden")
         finished(driver)
         assert driver.execute_script("return innerWidth") == 390
@@ -607,7 +604,7 @@ def test_on_a_telephone_by_touch(page):
         stage = driver.execute_script("return document.querySelector('.stage').getBoundingClientRect().bottom")  # fmt: skip
         assert stage > 100  # the picture stays in sight
         keep("studio-telephone-settings", screenshot(driver))
-        assert driver.execute_script("return getComputedStyle(document.body).transitionDuration") == "0s"  # fmt: skip
+        choose_view(driver, "slider")
 
 
 # A folder.
@@ -628,9 +625,10 @@ def states(driver):
     return driver.execute_script("return Object.fromEntries([...document.querySelectorAll('#folder-files li')].map(li => [li.firstChild.firstChild.textContent, li.dataset.state]))")  # fmt: skip
 
 
-def test_a_folder_is_denoised_with_the_settings_of_one_of_its_images(folder, tmp_path):
+def test_a_folder_is_denoised_with_the_settings_of_one_of_its_images(page, folder, tmp_path):
     (tmp_path / "work").mkdir()
-    with serving(folder, tmp_path / "work") as running, browser(1366, 900) as driver:
+    driver = page
+    with serving(folder, tmp_path / "work") as running:
         driver.get(running.address)
         until(driver, "document.querySelectorAll('#folder-files li').length === 6")
         assert text(driver, "folder-name") == "scans & <more>"
@@ -685,27 +683,26 @@ def test_a_folder_is_denoised_with_the_settings_of_one_of_its_images(folder, tmp
 # When the server goes.
 
 
-def test_when_the_server_is_killed_the_page_says_so(tmp_path):
+def test_when_the_server_is_killed_the_page_says_so(page):
     command = [sys.executable, "-m", "nlridge", "studio", "--no-browser"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         address = server.stdout.readline().strip()
-        with browser(1000, 700) as driver:
-            driver.get(address)
-            until(driver, "document.querySelectorAll('#methods label').length > 3")
-            message = driver.find_element("id", "gone")
-            assert not message.is_displayed()
-            server.kill()
-            server.wait()
-            until(driver, "!document.getElementById('gone').hidden", 15)
-            assert message.get_attribute("role") == "alert"
-            assert "has stopped or cannot be reached" in message.text
-            keep("studio-gone", screenshot(driver))
-            server.stdout.close()
-            port = address.split(":")[2].split("/")[0]
-            server = subprocess.Popen([*command, "--port", port], stdout=subprocess.PIPE, text=True)
-            assert server.stdout.readline()
-            until(driver, "document.getElementById('gone').textContent.includes('started anew')", 20)  # fmt: skip
+        page.get(address)
+        until(page, "document.querySelectorAll('#methods label').length > 3")
+        message = page.find_element("id", "gone")
+        assert not message.is_displayed()
+        server.kill()
+        server.wait()
+        until(page, "!document.getElementById('gone').hidden", 15)
+        assert message.get_attribute("role") == "alert"
+        assert "has stopped or cannot be reached" in message.text
+        keep("studio-gone", screenshot(page))
+        server.stdout.close()
+        port = address.split(":")[2].split("/")[0]
+        server = subprocess.Popen([*command, "--port", port], stdout=subprocess.PIPE, text=True)
+        assert server.stdout.readline()
+        until(page, "document.getElementById('gone').textContent.includes('started anew')", 20)  # fmt: skip
     finally:
         server.kill()
         server.wait()

@@ -330,7 +330,7 @@ def _run_sequence(
         steps = list(sequence.run(read, sequences.workers, tick, wanted))
     frames = []
     for number in wanted:
-        pixels, missing, levels = sequence.with_levels(read(number))
+        pixels, missing, levels, _ = sequence.with_levels(read(number))
         usable = usable_levels(levels, missing, pixels)
         frames.append(Frame(pixels, missing, usable, sequence.plan))
     return frames, steps, sequences.layout

@@ -16,16 +16,15 @@ from ..planning.doubts import warn_about
 from ..planning.layout import Layout
 from ..planning.levels import levels_of, usable_levels
 from ..planning.options import Options, checked_options
-from ..planning.plan import Plan, float_type
+from ..planning.plan import float_type
 from ..progress import Progress, progress_reporter
 from ..video.planning import (
     SAMPLED,
     SequenceAxis,
     SequencePlan,
     has_pixels,
-    level_planes_of,
-    plan_of,
     plan_sequence,
+    plan_video,
 )
 from ..video.run import SourceFrame, denoised_frames
 from .arguments import checked_image, checked_workers, frame_of, missing_pixels
@@ -254,7 +253,7 @@ class DenoisedFrames(Iterator[npt.NDArray[np.floating[Any]]]):
     @property
     def noise(self) -> Noise:
         """The noise model, as given or as estimated; `print` describes it."""
-        return self._plan.noise
+        return self._planned.plan.noise
 
     @property
     def noise_given(self) -> bool:
@@ -264,7 +263,7 @@ class DenoisedFrames(Iterator[npt.NDArray[np.floating[Any]]]):
     @property
     def doubt(self) -> str:
         """Why the noise that was given cannot be meant, in a sentence, which is a warning as well; otherwise empty."""
-        return self._plan.doubt
+        return self._planned.plan.doubt
 
     @cached_property
     def _first(self) -> list[tuple[SourceFrame, Layout]]:
@@ -278,29 +277,22 @@ class DenoisedFrames(Iterator[npt.NDArray[np.floating[Any]]]):
         return first
 
     @cached_property
-    def _plan(self) -> Plan:
+    def _planned(self) -> SequencePlan:
         if not self._first:
             raise ValueError("frames is empty; expected at least one frame")
         frames = [frame for frame, _ in self._first]
         sample = [frame for frame in frames if has_pixels(frame).any()] or frames
-        plan = plan_of(sample[:SAMPLED], self._options, len(frames), self._workers)
-        warn_about(plan.doubt)
-        return plan
+        planned = plan_video(sample[:SAMPLED], self._options, len(frames), self._workers)
+        warn_about(planned.plan.doubt)
+        return planned
 
     def _run(self) -> Generator[npt.NDArray[np.floating[Any]]]:
         if not self._first:
             return
-        first, layout = self._first[0]
-        plan, levels = self._plan, None
-        if not self.noise_given:
-            levels = np.asarray(plan.noise.level, np.float64).reshape(-1, 1, 1)
-        source = (
-            frame if levels is None else frame._replace(levels=levels)
-            for frame, _ in chain(self._first, self._frames)
-        )
-        level_planes = level_planes_of(first.levels if levels is None else levels)
+        planned, layout = self._planned, self._first[0][1]
+        frames = (planned.with_levels(frame) for frame, _ in chain(self._first, self._frames))
         for *_, result in denoised_frames(
-            source, plan, level_planes=level_planes, workers=self._workers
+            frames, planned.plan, level_planes=planned.level_planes, workers=self._workers
         ):
             yield layout.like_image(result[None])
 

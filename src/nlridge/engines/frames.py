@@ -41,6 +41,8 @@ from .stream import Frame, Stream, each
 _ROWS = 16  # rows of reference patches in a block
 # The grid of reference patches moves from frame to frame by so many rows and columns, so that its gaps do not coincide.
 _STAGGER = 2, 3
+# Frames whose levels of noise differ by a larger factor do not share groups, which have the noise of their reference.
+_ALIKE = 1.5
 
 
 class Matches(NamedTuple):
@@ -65,6 +67,8 @@ class Motion(NamedTuple):
     columns: float = 0.0
     repeats: bool = False
     """Whether it is the same frame again. Its noise is the same, and would be taken for structure."""
+    noise: float = 1.0
+    """The level of its noise, as a multiple of that of most frames."""
 
 
 class Work(NamedTuple):
@@ -193,11 +197,11 @@ def _results(
         tick()
         # The next blocks are added to those from here on.
         while first < block.work.number + block.work.is_last - search.radius:
-            yield _averaged(sums.popleft(), denoisers, settings.patch_size)
+            yield _averaged(sums.popleft(), denoisers)
             first += 1
     extend(first + len(sums) + len(noisy) - 1)
     while sums:
-        yield _averaged(sums.popleft(), denoisers, settings.patch_size)
+        yield _averaged(sums.popleft(), denoisers)
 
 
 def reach_of(step: Pass) -> int:
@@ -291,7 +295,11 @@ def searched_frames(
     motions: Sequence[Motion], around: range, number: int
 ) -> tuple[list[int], Positions]:
     """The frames around one of them in which patches are searched for, and the rows and columns that each has moved."""
-    is_new = [not motion.repeats or k == 0 for k, motion in enumerate(motions)]
+    own = motions[number - around.start].noise
+    is_new = [
+        (not motion.repeats or k == 0) and max(motion.noise, own) <= _ALIKE * min(motion.noise, own)
+        for k, motion in enumerate(motions)
+    ]
     searched = [k for k, new in zip(around, is_new, strict=True) if new]
     return searched, _shifts(motions, number - around.start)[is_new]
 
@@ -350,7 +358,7 @@ def _denoise_block(
     # The planes of a patch that extends over several frames are these frames.
     next_plane = layout.plane if depth == 1 else layout.frame
     one_variance = rings.variance is None or len(rings.variance) == 1
-    for k, (plane_set, denoise_groups) in enumerate(denoisers):
+    for k, (plane_set, denoise_groups, _) in enumerate(denoisers):
         planes, group_size = plane_set
         denoise_groups(
             GroupImages(
@@ -443,11 +451,9 @@ def _empty_sums(noisy: Frame, sets: int, keeps_noise: bool) -> FrameSums:
     )
 
 
-def _averaged(
-    sums: FrameSums, denoisers: Sequence[GroupDenoiser], patch: int
-) -> tuple[Frame, Frame]:
+def _averaged(sums: FrameSums, denoisers: Sequence[GroupDenoiser]) -> tuple[Frame, Frame]:
     """Both results for a frame."""
-    average(denoisers, sums.total, sums.rest, sums.weight, patch)
+    average(denoisers, sums.total, sums.rest, sums.weight)
     for change in (sums.total, sums.rest):
         apply_change(change, sums.noisy)
     return sums.total, sums.rest

@@ -69,6 +69,7 @@ def _found() -> tuple[dict[str, ModuleType], list[str]]:
         import_module(f"{formats.__name__}.{module.name}")
         for module in pkgutil.iter_modules(formats.__path__)
     ]
+    own.sort(key=_is_left_to_a_library)
     found = {suffix: module for module in own for suffix in module.SUFFIXES}
     sentences = []
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
@@ -114,6 +115,11 @@ def _why(error: Exception) -> str:
 def _name(module: ModuleType) -> str:
     """Return the last part of the name of a module, by which pictures name their format."""
     return module.__name__.rpartition(".")[2]
+
+
+def _is_left_to_a_library(module: ModuleType) -> bool:
+    """Return whether a module recognises anything, even nothing at all, and leaves the decision to a library."""
+    return bool(module.recognises(b""))
 
 
 def _package(module: ModuleType) -> str:
@@ -165,11 +171,10 @@ def read(path: Path, axes: str | None = None, dataset: str | None = None) -> Pic
         raise ValueError("the file is empty; expected an image")
     module = format_of(suffix_of(path))
     if not module.recognises(head):
-        # A format that recognises nothing at all leaves it to a library.
         names = [
             other.NAME
             for other in _formats().values()
-            if other.recognises(head) and not other.recognises(b"")
+            if other.recognises(head) and not _is_left_to_a_library(other)
         ]
         content = f"{names[0]} data" if names else "not an image in a supported format"
         raise ValueError(

@@ -52,6 +52,22 @@ def sigma_of(pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) ->
     return scale * _TEXTURE * math.sqrt(_smallest_variance(values, *patches))
 
 
+def calm_level(pixels: Array, missing: npt.NDArray[np.bool_]) -> float:
+    """The level of the noise in the calmest quarter of the blocks of a plane, somewhat too low, or too high in texture.
+
+    It takes far less time than `sigma_of`, and serves to compare planes. It is 0 if there are no blocks.
+    """
+    squares = _filtered(pixels, np.array([1, -2, 1]) / math.sqrt(6)) ** 2
+    excluded = _sums(missing, 3, 3) > 0.5
+    rows, columns = (length // _BLOCK * _BLOCK for length in squares.shape)
+    shape = rows // _BLOCK, _BLOCK, columns // _BLOCK, _BLOCK
+    means, gone = (
+        image[:rows, :columns].reshape(shape).mean(axis=(1, 3)) for image in (squares, excluded)
+    )
+    complete = np.sort(means[gone == 0])
+    return math.sqrt(complete[: -(-len(complete) // 4)].mean()) if len(complete) else 0.0
+
+
 def noise_of(
     pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None, kind: str = "auto"
 ) -> Noise:

@@ -5,6 +5,7 @@ frame has in common, is measured first, and the windows move along.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,24 +24,27 @@ _OVERLAP = 0.25  # the least share of a frame that two frames have in common
 Array = npt.NDArray[np.float64]
 
 
-def motions(frames: Stream, repeats: Stream) -> Stream:
-    """The `Motion` of each frame of (planes, height, width), by its first plane; `repeats` tells which are repeated."""
+def motions(frames: Stream, source: Stream) -> Stream:
+    """The `Motion` of each frame of (planes, height, width), by its first plane.
+
+    The frames of `source` tell which of them are repeated, and by which factor their noise is stronger.
+    """
 
     def start() -> Iterator[Motion]:
-        return motions_of(iter(frames), iter(repeats))
+        return motions_of(iter(frames), iter(source))
 
     return Stream(start, (1, 1, 1))
 
 
-def motions_of(frames: Iterator[Frame], repeats: Iterator[bool]) -> Iterator[Motion]:
+def motions_of(frames: Iterator[Frame], source: Iterator[Any]) -> Iterator[Motion]:
     """Yield the `Motion` of each frame."""
     before = None
-    for frame, repeated in zip(frames, repeats, strict=True):
+    for frame, about in zip(frames, source, strict=True):
         means = block_means(frame[0], (_BLOCK, _BLOCK))
-        if before is None or repeated:
-            yield Motion(repeats=repeated)
-        else:
-            yield Motion(*(_BLOCK * motion_between(before, means)))
+        rows, columns = 0.0, 0.0
+        if before is not None and not about.repeats:
+            rows, columns = _BLOCK * motion_between(before, means)
+        yield Motion(rows, columns, about.repeats, about.factor)
         before = means
 
 

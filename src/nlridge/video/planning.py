@@ -13,6 +13,7 @@ from ..algorithm.settings import Recipe
 from ..planning.facts import facts_of
 from ..planning.options import Options
 from ..planning.plan import Plan, plan_for
+from .exposure import Exposure, alike, exposure_of
 from .run import SourceFrame, denoised_frames, reach_of, same_frame, ticks_of
 
 SAMPLED = 8
@@ -51,6 +52,8 @@ class SequencePlan:
     """The levels of the noise, which broadcast against a frame, if they were estimated."""
     level_planes: int
     """The number of planes of the maps of levels, 0 if there are none."""
+    exposure: Exposure | None = None
+    """What the noise of each frame is compared with, if it was estimated and may change."""
 
     def ticks(self) -> int:
         """Return how often `run` calls `tick` for all frames."""
@@ -99,7 +102,11 @@ class SequencePlan:
 
     def with_levels(self, frame: SourceFrame) -> SourceFrame:
         """Return the frame with the levels that were estimated, if they were."""
-        return frame if self.levels is None else frame._replace(levels=self.levels)
+        if self.levels is None:
+            return frame
+        factor = 1.0 if self.exposure is None else self.exposure.factor(frame)
+        levels = self.levels if factor == 1 else factor * self.levels
+        return frame._replace(levels=levels, factor=factor)
 
 
 def plan_sequence(
@@ -114,16 +121,38 @@ def plan_sequence(
     `read` returns the frame with a given number. If the noise is not given, the levels of the frames are 0.
     """
     sample = sampled_frames(read, count)
+    if axis.is_time:
+        return plan_video(sample, options, count, workers)
     plan = plan_of(sample, options, count, workers)
-    levels = None
-    if options.noise is None:
-        levels = np.asarray(plan.noise.level, np.float64).reshape(-1, 1, 1)
-    if not axis.is_time and kind_of_volume(read, count, plan, axis.spacing) == "volume":
+    levels = levels_if_estimated(plan, options)
+    if kind_of_volume(read, count, plan, axis.spacing) == "volume":
         known = replace(options, noise=plan.noise)
         # Noise that was estimated is never in doubt.
         plan = replace(plan_of(sample, known, count, workers, "volume"), doubt=plan.doubt)
     level_planes = level_planes_of(sample[0].levels if levels is None else levels)
-    return SequencePlan(plan, count, axis.is_time, levels, level_planes)
+    return SequencePlan(plan, count, False, levels, level_planes)
+
+
+def plan_video(
+    sample: Sequence[SourceFrame], options: Options, count: int, workers: int
+) -> SequencePlan:
+    """Plan how to denoise `count` frames that follow each other in time, from a sample of them."""
+    plan = plan_of(sample, options, count, workers)
+    levels = levels_if_estimated(plan, options)
+    if levels is None:
+        return SequencePlan(plan, count, True, None, level_planes_of(sample[0].levels))
+    steady = alike(sample, plan.noise)
+    if len(steady) < len(sample):
+        plan = plan_of(steady, options, count, workers)
+        levels = levels_if_estimated(plan, options)
+    return SequencePlan(plan, count, True, levels, 0, exposure_of(steady, plan.noise))
+
+
+def levels_if_estimated(plan: Plan, options: Options) -> npt.NDArray[np.float64] | None:
+    """The levels of the noise, which broadcast against a frame, if they were estimated."""
+    if options.noise is not None:
+        return None
+    return np.asarray(plan.noise.level, np.float64).reshape(-1, 1, 1)
 
 
 def level_planes_of(levels: npt.NDArray[np.float64]) -> int:

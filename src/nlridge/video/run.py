@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +38,8 @@ class SourceFrame(NamedTuple):
     missing: Mask | None
     levels: Array
     """The levels of its noise, which broadcast against the pixels."""
+    factor: float = 1.0
+    """By how much they are larger than those of most frames, if they were estimated."""
 
 
 class PreparedFrame(NamedTuple):
@@ -50,6 +51,7 @@ class PreparedFrame(NamedTuple):
     filled: Mask | None
     repeats: bool
     """Whether it is the same as the frame before."""
+    factor: float
 
 
 def denoised_frames(
@@ -131,7 +133,7 @@ def _prepared(frames: Iterable[SourceFrame], plan: Plan, is_video: bool) -> Iter
         if np.any(frame.levels > bounded):
             filled = union(filled, frame.levels > bounded, frame.pixels.shape)
         repeats = is_video and before is not None and same_frame(frame, before)
-        yield PreparedFrame(frame.pixels, frame.missing, levels, filled, repeats)
+        yield PreparedFrame(frame.pixels, frame.missing, levels, filled, repeats, frame.factor)
         before = frame
 
 
@@ -183,8 +185,7 @@ def _steps(
         image = each(np.divide, image, gain)
         variance = each(lambda variance, gain: variance / gain**2, variance, gain)
     if is_video:
-        repeats = each(attrgetter("repeats"), source)
-        run = partial(run, motions=motions(image, repeats), height=size[0])
+        run = partial(run, motions=motions(image, source), height=size[0])
     steps = denoised(
         image,
         PlaneNoise(variance, correlation),

@@ -3,6 +3,7 @@
 Pixels are the stored values, before the rescale slope and intercept, which are kept.
 """
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,10 @@ def read(path: Path, axes: str | None) -> Picture:
     pixels = _decoded(data)
     frames = int(data.get("NumberOfFrames") or 1)
     size = (int(data.Rows), int(data.Columns)) + ((int(data.SamplesPerPixel),) if colour else ())
-    pixels = pixels.reshape(*((frames,) if frames > 1 else ()), *size)
+    shape = ((frames,) if frames > 1 else ()) + size
+    if pixels.size != math.prod(shape):
+        raise ValueError(f"the file is damaged: it has {pixels.size} pixels; expected {shape}")
+    pixels = pixels.reshape(shape)
     slopes = set(_values(data, "RescaleSlope"))
     if slopes - {1.0}:
         unit = next(iter(_values(data, "RescaleType", str)), "")

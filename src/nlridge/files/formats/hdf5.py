@@ -102,7 +102,9 @@ def _array(file: Any, name: str) -> Any:
 
 def _named(array: Any) -> str | None:
     """Return a letter for each axis that the file names; None if it does not name them all."""
-    labels = [dimension.label for dimension in array.dims]
+    # Not array.dims, with which the HDF5 library crashes if the file is damaged.
+    found = array.attrs.get("DIMENSION_LABELS", ())
+    labels = [label.decode() if isinstance(label, bytes) else str(label) for label in found]
     if "axistags" in array.attrs:
         tags = json.loads(array.attrs["axistags"])
         labels = [tag["key"] for tag in tags["axes"]]

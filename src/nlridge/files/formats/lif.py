@@ -24,7 +24,11 @@ def read(path: Path, axes: str | None) -> Picture:
         import liffile
     except ImportError:
         raise not_installed("LIF files need", "liffile") from None
-    with liffile.LifFile(path) as file:
+    try:
+        opened = liffile.LifFile(path)
+    except MemoryError:  # it believes any length
+        raise ValueError("the file is damaged: a block is longer than the memory") from None
+    with opened as file:
         images = [image for image in file.images if len(image.shape) > 1]
         claimed = sum(math.prod(image.shape) * image.dtype.itemsize for image in images)
         refuse_too_large(f"{claimed} bytes of pixels", claimed, path.stat().st_size)
