@@ -1080,3 +1080,86 @@ def test_what_a_format_cannot_hold(tmp_path, pixels, axes, name, sentence):
     with pytest.raises(ValueError, match=sentence):
         write(tmp_path / name, Picture("", [Layer(pixels, axes)]))
     assert not list(tmp_path.iterdir())
+
+
+# EXIF and GPS data of TIFF files, and the formats of telephones.
+
+
+@pytest.mark.parametrize("big", [False, True])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_exif_and_gps_data_of_tiff_files_are_kept(tmp_path, order, big):
+    from nlridge.files.directories import ASCII, EXIF, GPS, RATIONAL, SHORT, new_tag, packed
+
+    file = tmp_path / "a.tif"
+    exposure = [new_tag(order, 34855, SHORT, 800), new_tag(order, 33434, RATIONAL, 0.25)]
+    place = [new_tag(order, 1, ASCII, b"N"), new_tag(order, 2, RATIONAL, 52.0, 31.0, 12.5)]
+    with tifffile.TiffWriter(file, byteorder=order, bigtiff=big) as writer:
+        pointers = []
+        for name, tags in (("ExifTag", exposure), ("GPSTag", place)):
+            writer.filehandle.seek(0, 2)
+            at = writer.filehandle.tell()
+            writer.filehandle.write(packed(tags, order, at, big))
+            pointers.append((name, "Q" if big else "I", 1, at, False))
+        writer.write(noisy(), metadata=None, extratags=pointers)
+    with tifffile.TiffFile(denoised(file)) as result:
+        found = [result.pages[0].tags[name].value for name in ("ExifTag", "GPSTag")]
+    with tifffile.TiffFile(file) as source:
+        assert found == [source.pages[0].tags[name].value for name in ("ExifTag", "GPSTag")]
+    assert found[0]["ISOSpeedRatings"] == 800
+    with Image.open(denoised(file, output=tmp_path / "b.jpg")) as image:
+        assert image.getexif().get_ifd(EXIF)[34855] == 800
+        assert image.getexif().get_ifd(EXIF)[33434] == 0.25
+        assert image.getexif().get_ifd(GPS)[1] == "N"
+        assert image.getexif().get_ifd(GPS)[2] == (52.0, 31.0, 12.5)
+
+
+@pytest.mark.parametrize(("mode", "bits"), [("L", 8), ("RGB", 8), ("RGBA", 8), ("RGB", 10), ("RGB", 12)])  # fmt: skip
+def test_heif_files_keep_depth_profile_and_exif(tmp_path, mode, bits):
+    heif = pytest.importorskip("pillow_heif")
+    shape = (64, 80) if mode == "L" else (64, 80, len(mode))
+    y, x = np.mgrid[:64, :80]
+    clean = 120 + 50 * np.sin(x / 9) * np.cos(y / 8)
+    pixels = np.clip(np.broadcast_to(clean if mode == "L" else clean[..., None], shape) + np.random.default_rng(0).normal(0, 12, shape), 0, 255)  # fmt: skip
+    stored = pixels.astype(np.uint8) if bits == 8 else (pixels * 256).astype(np.uint16)
+    source = heif.from_bytes(mode if bits == 8 else f"{mode};16", (80, 64), stored.tobytes())
+    heif.options.SAVE_HDR_TO_12_BIT = bits == 12
+    source.save(tmp_path / "a.heic", quality=-1, chroma=444, exif=exif(6), icc_profile=PROFILE)
+    heif.options.SAVE_HDR_TO_12_BIT = False
+    result = denoised(tmp_path / "a.heic")
+    before, after = (heif.open_heif(path, convert_hdr_to_8bit=False) for path in (tmp_path / "a.heic", result))  # fmt: skip
+    assert after.info["bit_depth"] == before.info["bit_depth"] == bits
+    assert after.size == before.size == (64, 80)  # turned
+    assert after.info["icc_profile"] == PROFILE
+    with Image.open(denoised(tmp_path / "a.heic", output=tmp_path / "b.png")) as image:
+        assert image.getexif()[0x010F] == "A camera"
+        assert image.getexif()[0x0112] == 1
+        assert image.size == (64, 80)
+    colours = np.asarray(after) if mode == "L" else np.asarray(after)[..., :3]
+    colours = colours / (1 if bits == 8 else 256)
+    truth = np.rot90(clean, -1) if mode == "L" else np.rot90(clean, -1)[..., None]
+    assert np.std(colours - truth) < 0.7 * 12
+
+
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_avif_files_keep_orientation_profile_and_exif(tmp_path, orientation):
+    file = tmp_path / "a.avif"
+    Image.fromarray(noisy(channels=3)).save(
+        file, quality=95, subsampling="4:4:4", exif=exif(orientation), icc_profile=PROFILE
+    )
+    with Image.open(file) as before, Image.open(denoised(file)) as after:
+        assert after.size == before.size
+        assert after.info["icc_profile"] == PROFILE
+        assert after.getexif().get(0x0112, 1) == orientation
+        assert after.getexif()[0x010F] == "A camera"
+        assert np.std(np.asarray(before).astype(float) - np.asarray(after)) > 3
+
+
+def test_avif_files_of_more_bits_keep_them(tmp_path):
+    file = tmp_path / "a.avif"
+    pixels = (noisy(channels=3).astype(np.uint16) * 4) + 1
+    file.write_bytes(imagecodecs.avif_encode(pixels, level=95, bitspersample=10))
+    picture = read(file)
+    assert picture.layers[0].pixels.dtype == np.uint16
+    result = imagecodecs.avif_decode(denoised(file).read_bytes())
+    assert result.dtype == np.uint16
+    assert 255 < result.max() < 1024
