@@ -458,7 +458,8 @@ def test_a_large_stack_is_denoised_together_with_little_memory(tmp_path, axes):
         page = Page(running.address)
         (image,) = page.get("/api/state")[1]["images"]
         assert running.studio.gallery.get(image["id"]).nbytes == 0
-        assert page.save(image, where="beside")[0] == 200
+        status, answer, _ = page.save(image, where="beside")
+        assert status == 200, answer
         saved = read(tmp_path / "stack_denoised.ome.tif").layers[0]
         words = ["-o", str(tmp_path / "other.ome.tif"), "--quiet"]
         assert main(["denoise", str(path), *words]) == 0
@@ -956,11 +957,11 @@ def test_damaged_files_and_bombs_leave_the_server_alive(page, tmp_path):
     }
     for name, data in files.items():
         status, answer, _ = page("POST", f"/api/images?name={name}", data)
-        assert status in (400, 422), name
+        assert status == 422, name
         assert set(answer) == {"error"}
         assert "Traceback" not in answer["error"]
         assert "\n" not in answer["error"]
-        assert "nlridge-studio" not in answer["error"]
+        assert "/" not in answer["error"]  # no path of this computer
     image = page.open("good.png", good)
     page.see(image)
     page.finished(image)
@@ -1175,7 +1176,8 @@ def test_another_address_demands_the_token_and_warns(tmp_path):
         assert page.get("/")[0] == 403
         assert page.get("/api/state")[0] == 403
         assert page.get("/", Host=f"evil.example:{port}")[0] == 403
-        page = Page(address.replace("0.0.0.0", "127.0.0.1"))
+        assert page.get("/", Host=f"0.0.0.0:{port}")[0] == 403
+        page = Page(address.replace(urlsplit(address).hostname, "127.0.0.1"))
         assert page.get("/api/state")[0] == 200
     finally:
         process.terminate()

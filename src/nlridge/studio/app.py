@@ -105,8 +105,10 @@ class Studio:
             path = folder / name
             await self._receive(request, path)
             image = await run_in_threadpool(opened, path, name, folder, self.limits)
-        except BaseException:
+        except BaseException as error:
             shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, _FAILURES):
+                raise Refused(422, in_one_sentence(error, folder / name, name)) from error
             raise
         finally:
             self.uploads -= 1
@@ -148,7 +150,9 @@ class Studio:
         settings = checked_settings(mapping("settings", message.get("settings", {})), width, height)
         if isinstance(settings.noise, tuple) and image is None:
             raise ValueError("image is missing; expected the one that the rectangle belongs to")
-        planes = image.measurable(0) if image else np.empty((1, 1, 1))
+        planes = np.empty((1, 1, 1))
+        if image:
+            planes = await run_in_threadpool(image.measurable, 0)
         choice = image.choice(settings) if image else settings.noise
         folder.run(arguments_of(planes, settings, choice))
         self.worker.changed()
@@ -235,8 +239,7 @@ class Studio:
         )
         frame = _whole("frame", query.get("frame", "0"), len(image.indices) - 1)
         channel = query.get("channel")
-        channels = len(image.planes(0))
-        number = None if channel is None else _whole("channel", channel, channels - 1)
+        number = None if channel is None else _whole("channel", channel, image.channels - 1)
         ends = (
             _finite("low", query.get("low"), image.low),
             _finite("high", query.get("high"), image.high),
@@ -303,7 +306,7 @@ class Studio:
         return wanted
 
     async def get_commands(self, request: Request) -> Response:
-        return JSONResponse(commands_for(self._image(request)))
+        return JSONResponse(await run_in_threadpool(commands_for, self._image(request)))
 
     def _dropped(self, image: Opened) -> None:
         words = f"{image.name} was closed, since the images that are open take too much memory"
@@ -327,6 +330,7 @@ async def _refuse(request: Request, error: Exception) -> Response:
         status, sentence = error.status_code, "there is no such address"
     else:
         status = 422 if isinstance(error, OSError | MemoryError | ImportError) else 400
+        status = 409 if isinstance(error, FileExistsError) else status
         sentence = in_one_sentence(error)
     return JSONResponse({"error": sentence}, status)
 

@@ -134,12 +134,20 @@ class Opened:
         return layer.axes.endswith("C") and layer.pixels.shape[-1] == 3
 
     @property
+    def channels(self) -> int:
+        """The number of channels."""
+        layer = self.layer
+        return layer.pixels.shape[layer.axes.index("C")] if "C" in layer.axes else 1
+
+    @property
     def nbytes(self) -> int:
         """Bytes of memory, apart from what is on the disk."""
         held = [(layer.pixels, 1.0) for layer in self.picture.layers]
         for result in list(self.results.values()):
             is_array = isinstance(result.pixels, np.ndarray)
             held.append((result.pixels, result.done.mean() if is_array else 1.0))
+        if self.floats:
+            held.append((self.floats[1], 1.0))
         in_memory = [pair for pair in held if not isinstance(pair[0], np.memmap)]
         return round(sum(pixels.nbytes * share for pixels, share in in_memory))
 
@@ -208,7 +216,7 @@ class Opened:
         axis = self.layer.channel_axis
         if axis is None or self.in_colour:
             return []
-        count = len(self.planes(0))
+        count = self.channels
         given = self.picture.channels
         return [
             printable(given[k]) if len(given) == count else f"channel {k + 1}" for k in range(count)

@@ -1,6 +1,16 @@
 """What the server takes at most, so that no page and no file can exhaust the computer."""
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
+
+
+def share_of_memory() -> int:
+    """Return a quarter of the memory of this computer, between 1 and 8 GB."""
+    try:
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # Windows does not say
+        total = 8 * 2**30
+    return min(max(total // 4, 2**30), 8 * 2**30)
 
 
 @dataclass(frozen=True)
@@ -19,7 +29,7 @@ class Limits:
     """Pages that listen to events at the same time."""
     waiting_events: int = 256
     """Events that a page may be behind."""
-    memory: int = 3 * 2**30
+    memory: int = field(default_factory=share_of_memory)
     """Bytes of the pixels of all opened images and of their results, apart from what is on the disk."""
     in_memory: int = 32_000_000
     """Pixels of the largest image that is kept and denoised in memory."""

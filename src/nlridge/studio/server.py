@@ -58,8 +58,7 @@ class Running:
         host, port = listener.getsockname()[:2]
         self.studio = Studio(folder, limits)
         self.access = Access(_names(host), port)
-        shown = f"[{host}]" if ":" in host else host
-        self.address = f"http://{shown}:{port}/?token={self.access.token}"
+        self.address = f"http://{_names(host)[0]}:{port}/?token={self.access.token}"
         if given is not None:
             self.studio.begin_with(given)
         self.listener = listener
@@ -146,17 +145,13 @@ def _is_local(address: str) -> bool:
 def _names(host: str) -> list[str]:
     """Return the names under which the page may ask for the server."""
     ip = ipaddress.ip_address(host)
-    names = [f"[{host}]" if ip.version == 6 else host]
+    names = [] if ip.is_unspecified else [f"[{host}]" if ip.version == 6 else host]
+    if ip.is_unspecified:  # all addresses of this computer
+        name = socket.gethostname()
+        names.append(name)
+        with suppress(OSError):
+            known = socket.getaddrinfo(name, None, family=socket.AF_INET)
+            names += [str(info[4][0]) for info in known]
     if ip.is_loopback or ip.is_unspecified:
         names += [_LOCAL, "localhost"]
-    if ip.is_unspecified:
-        name = socket.gethostname()
-        with suppress(OSError):
-            names += [
-                name,
-                *(
-                    str(info[4][0])
-                    for info in socket.getaddrinfo(name, None, family=socket.AF_INET)
-                ),
-            ]
     return names

@@ -9,6 +9,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -100,7 +101,7 @@ class Worker:
         self.changed()
         for thread in self._threads:
             if thread.is_alive():
-                thread.join(10)
+                thread.join(2)
 
     def _loop(self, step: Callable[[], bool]) -> None:
         while not self._closing:
@@ -320,16 +321,18 @@ class Worker:
         details = replace(
             summary_of(frame, floats, measured.given), image=floats, residual=planes - floats
         )
-        quality = quality_of(
-            planes,
-            details,
-            channel_axis=0,
-            strength=settings.strength,
-            colour=settings.colour,
-            progress=self._progress(task),
-        )
-        said["gain"] = gain_in_words(quality)
-        self._say("gain", image, task.wanted.revision, gain=said["gain"])
+        progress = self._progress(task)
+        with suppress(ValueError):  # noise that is no basis for an estimate
+            quality = quality_of(
+                planes,
+                details,
+                channel_axis=0,
+                strength=settings.strength,
+                colour=settings.colour,
+                progress=progress,
+            )
+            said["gain"] = gain_in_words(quality)
+            self._say("gain", image, task.wanted.revision, gain=said["gain"])
 
     def _say_finished(self, image: Opened, wanted: Wanted, removed: str) -> None:
         seconds = round(time.monotonic() - wanted.since, 3)
