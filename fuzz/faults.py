@@ -43,7 +43,14 @@ _GIVEN: dict[str, Any] = {"sigma": 20.0, "method": "fast", "strength": 1.0, "wor
 
 
 def _tiled(folder: Path, suffix: str, source: str = "in.npy") -> None:
-    given = {**_GIVEN, "overwrite": True, "axes": None, "noise": None, "tile": 64}
+    given = {
+        **_GIVEN,
+        "overwrite": True,
+        "axes": None,
+        "frames": "independent",
+        "noise": None,
+        "tile": 64,
+    }
     clean_tiled(folder / source, folder / f"out{suffix}", scheduler=None, progress=False, **given)
 
 

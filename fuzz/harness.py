@@ -42,6 +42,7 @@ _LONGEST = 1000  # characters of a message
 _DOCUMENTED = (
     "is out of memory; trying again",
     "expected a standard deviation in the units of the image",
+    "which has no effect, since",
 )
 
 Run = Callable[[int, Path], None]

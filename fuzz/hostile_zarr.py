@@ -68,7 +68,14 @@ def _opened(source: Path) -> Any:
 
 def _clean(source: Path, out: Path, sigma: float | None, axes: str) -> Any:
     """Clean it as the command line does."""
-    given = {"noise": None, "method": "fast", "strength": 1.0, "workers": 1, "tile": 64}
+    given = {
+        "frames": "independent",
+        "noise": None,
+        "method": "fast",
+        "strength": 1.0,
+        "workers": 1,
+        "tile": 64,
+    }
     clean_tiled(
         source, out, overwrite=False, axes=axes, sigma=sigma, scheduler=None, progress=False, **given
     )  # fmt: skip

@@ -729,7 +729,7 @@ def test_an_image_that_has_changed_in_one_row_is_done_again(dtype, tmp_path, mon
 
     monkeypatch.setattr(frames, "_SAMPLE_SIDE", 16)
     image, out = noisy(157, 140).astype(dtype), tmp_path / "out.npy"
-    assert not any(30 in rows for rows in frames._sample_ranges(157))
+    assert not any(30 in rows for rows in frames._sample_ranges(157, 16))
     given = {**GIVEN, "method": "fast", "tile": 64}
     with pytest.raises(Stopped):
         nlridge.denoise(image, **given, out=out, progress=stops_at(6))

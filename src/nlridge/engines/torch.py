@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import avg_pool2d, conv2d, pad
+from torch.nn.functional import avg_pool2d, pad
 from torch.utils.checkpoint import checkpoint
 
 from ..algorithm.inputs import StepInputs
@@ -443,14 +443,10 @@ def _sums(
         sums = noisy.new_zeros(shape[1:].numel())
         return sums.index_add(0, places.flatten(), values.flatten()).view(shape[1:])
 
-    shares = weights[:, None]
-    if step.estimator.window is not None:
-        window = _window(step, Y).flatten().repeat(depth * len(noisy[planes]))
-        shares = shares * window[:, None]
     sums = [
         added(values, pixels)
         for kind in kinds
-        for values in (shares * kind).split(depth * patch**2, dim=1)
+        for values in (weights[:, None] * kind).split(depth * patch**2, dim=1)
     ]
     return torch.stack(sums).view(len(kinds), *shape), added(weights, groups)
 
@@ -461,14 +457,5 @@ def _weights_of_pixels(corners: Tensor, step: Pass) -> Tensor:
     if depth > 1:  # a patch that begins in a frame extends over the next ones
         corners = pad(corners, (0, 0, 0, 0, depth - 1, 0)).unfold(0, depth, 1).sum(-1)
     before = pad(corners[:, None], (patch - 1, 0, patch - 1, 0))
-    if step.estimator.window is None:
-        weights = avg_pool2d(before, patch, stride=1, divisor_override=1)[:, 0]
-    else:
-        weights = conv2d(before, _window(step, corners).flip(0, 1)[None, None])[:, 0]
+    weights = avg_pool2d(before, patch, stride=1, divisor_override=1)[:, 0]
     return torch.where(weights > 0, weights, 1)  # frames that are repeated have no patches
-
-
-def _window(step: Pass, like: Tensor) -> Tensor:
-    """How much each pixel of a patch counts."""
-    sides = torch.as_tensor(step.estimator.pixel_weights(step.settings.patch_size)).to(like)
-    return torch.outer(sides, sides)

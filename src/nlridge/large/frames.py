@@ -343,12 +343,12 @@ def _scan(source: Source, bounds: Sequence[Bounds], with_means: bool) -> Scan:
     )
 
 
-def sample_of(source: Source, side: int = _SAMPLE_SIDE) -> tuple[Pixels, Mask | None]:
+def sample_of(source: Source, side: int | None = None) -> tuple[Pixels, Mask | None]:
     """Return squares of a frame side by side, and which of their pixels are missing; a small frame as a whole.
 
-    `side` is that of the squares. The gaps between them are missing as well.
+    `side` is that of the squares, 512 by default. The gaps between them are missing as well.
     """
-    source = replace(source, levels=None)
+    source, side = replace(source, levels=None), side or _SAMPLE_SIDE
     channels, height, width = source.image.shape
     if height * width <= (_SAMPLES_PER_AXIS * side) ** 2:
         return source.read(range(height))[:2]
@@ -365,7 +365,7 @@ def sample_of(source: Source, side: int = _SAMPLE_SIDE) -> tuple[Pixels, Mask | 
     return pixels, missing
 
 
-def _sample_ranges(length: int, side: int = _SAMPLE_SIDE) -> list[range]:
+def _sample_ranges(length: int, side: int) -> list[range]:
     """Return the ranges of the squares along an axis, evenly spaced from end to end."""
     size = min(side, length)
     count = min(_SAMPLES_PER_AXIS, length // size)

@@ -31,20 +31,20 @@ def motions(frames: Stream, source: Stream) -> Stream:
     """
 
     def start() -> Iterator[Motion]:
-        return motions_of(iter(frames), iter(source))
+        return motions_of(iter(frames), ((frame.repeats, frame.factor) for frame in source))
 
     return Stream(start, (1, 1, 1))
 
 
-def motions_of(frames: Iterator[Frame], source: Iterator[Any]) -> Iterator[Motion]:
-    """Yield the `Motion` of each frame."""
+def motions_of(frames: Iterator[Frame], about: Iterator[tuple[bool, float]]) -> Iterator[Motion]:
+    """Yield the `Motion` of each frame; `about` tells which are repeated, and how noisy each is."""
     before = None
-    for frame, about in zip(frames, source, strict=True):
+    for frame, (repeats, noise) in zip(frames, about, strict=True):
         means = block_means(frame[0], (_BLOCK, _BLOCK))
         rows, columns = 0.0, 0.0
-        if before is not None and not about.repeats:
+        if before is not None and not repeats:
             rows, columns = _BLOCK * motion_between(before, means)
-        yield Motion(rows, columns, about.repeats, about.factor)
+        yield Motion(rows, columns, repeats, noise)
         before = means
 
 
