@@ -5,7 +5,6 @@ frame has in common, is measured first, and the windows move along.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
