@@ -264,6 +264,9 @@ def denoise(  # type: ignore[misc]
     >>> blind = nlridge.denoise(noisy)
     >>> bool(np.std(blind - clean) < 4)
     True
+    >>> part = nlridge.denoise(noisy, sigma=20, region=np.s_[10:20, 30:40])
+    >>> np.array_equal(part, denoised[10:20, 30:40])
+    True
     """
     if mosaic is not None:
         kind = "tensor" if is_tensor(image) else "Dask array" if is_dask(image) else ""
