@@ -217,7 +217,7 @@ def test_a_terminal_shows_one_bar_with_the_time_left(tmp_path, number):
         (["a.png", "-o", "x.gif"], "output is x.gif; expected one of .bmp"),
         (["a.png", "b.png", "-o", "a.png/deeper"], "but a.png is a file; expected a folder"),
         (["a.png", "--sigma", "-1"], "sigma is -1.0; expected a positive number"),
-        (["a.png", "--strength", "0"], "strength is 0.0; expected a positive number"),
+        (["a.png", "--strength", "-1"], "strength is -1.0; expected a positive number"),
         (["a.png", "--workers", "0"], "workers is 0; expected at least 1"),
         (
             ["a.png", "--sigma", "1,2"],

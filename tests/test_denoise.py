@@ -381,6 +381,16 @@ def test_more_strength_removes_more():
     np.testing.assert_array_equal(denoise(noisy, 20, strength=1), denoise(noisy, 20))
 
 
+@pytest.mark.parametrize("noise", [nlridge.GaussianNoise(10), nlridge.PoissonGaussianNoise(1.0)])
+def test_strength_0_leaves_the_image_as_it_is(noise):
+    details = nlridge.denoise_with_details(NOISY, noise=noise, strength=0)
+    np.testing.assert_array_equal(details.image, NOISY)
+    np.testing.assert_array_equal(denoise(NOISY, noise=noise, strength=np.float32(0)), NOISY)
+    assert str(details).endswith("removed nothing, since the strength is 0")
+    with pytest.raises(TypeError, match="strength is False; expected a positive number"):
+        denoise(NOISY, noise=noise, strength=False)
+
+
 @pytest.mark.parametrize(
     "noise", [None, nlridge.GaussianNoise(10), nlridge.PoissonGaussianNoise(1.0)]
 )

@@ -13,6 +13,7 @@ from PIL import Image
 
 import nlridge
 from nlridge import Mosaic, PoissonGaussianNoise, denoise
+from nlridge.api.mosaics import MosaicPlanes
 from nlridge.cli import main
 from nlridge.files import read, write
 from nlridge.files.directories import (
@@ -143,6 +144,39 @@ def test_planes_denoised_jointly_are_better_than_apart():
         apart[y::2, x::2] = denoise(noisy[y::2, x::2], noise=noise, method="fast")
     together = denoise(noisy, noise=noise, mosaic=Mosaic("RGGB", 0, WHITE), method="fast")
     assert error(together, truth) < 0.9 * error(apart, truth)
+
+
+def test_the_mean_of_both_ways_to_divide_a_mosaic_is_better_than_one(monkeypatch):
+    y, x = np.mgrid[:96, :128] / 9
+    gray = 0.1 + 0.2 * (np.sin(x + 0.4 * y) > 0) + 0.1 * np.sin(3 * y - x)  # edges anywhere
+    truth = mosaic_of(gray[..., None] / np.array(BALANCE))
+    noisy, mosaic = with_noise(truth, 100), Mosaic("RGGB", BLACK, WHITE)
+    reported = []
+    both = denoise(
+        noisy, mosaic=mosaic, progress=lambda done, total: reported.append((done, total))
+    )
+    assert [done for done, _ in reported] == sorted({done for done, _ in reported})
+    assert reported[-1] == (200, 200)
+    details = nlridge.denoise_with_details(noisy, mosaic=mosaic)
+    np.testing.assert_array_equal(details.image, both)
+    monkeypatch.setattr(MosaicPlanes, "parts", lambda planes, *_: [planes])
+    assert error(both, truth) < 0.97 * error(denoise(noisy, mosaic=mosaic), truth)
+
+
+@pytest.mark.parametrize("time_axis", [None, 0])
+def test_strength_0_leaves_a_mosaic_as_it_is(time_axis):
+    noisy = with_noise(mosaic_of(scene(33, 47)))
+    noisy[10, 10] = WHITE - 1  # a hot pixel
+    frames = noisy if time_axis is None else np.stack([noisy, noisy + 1])
+    options = {
+        "mosaic": Mosaic("RGGB", (512.25, 510, 511, 512)),
+        "time_axis": time_axis,
+        "strength": 0,
+    }
+    result = nlridge.denoise_with_details(frames, **options)
+    np.testing.assert_array_equal(np.rint(result.image), frames)
+    np.testing.assert_array_equal(np.rint(denoise(frames, **options)), frames)
+    assert str(result).endswith("removed nothing, since the strength is 0")
 
 
 def test_the_noise_of_a_mosaic_is_estimated_on_all_planes():

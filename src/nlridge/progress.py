@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Protocol, TypeAlias
 
 from tqdm import tqdm
@@ -52,3 +53,21 @@ def progress_reporter(progress: Progress, total: int, unit: str) -> Iterator[Tic
             yield advance
     else:
         yield tick
+
+
+@contextmanager
+def runs_reporter(progress: Progress, count: int) -> Iterator[list[Progress]]:
+    """Yield what to pass to each of several runs of about the same length, which follow one another."""
+    if count == 1:
+        yield [progress]
+        return
+    with progress_reporter(progress, 100 * count, "%") as tick:
+        reported = 0
+
+        def report(k: int, done: int, total: int) -> None:
+            nonlocal reported
+            now = 100 * k + 100 * done // total
+            tick(now - reported)
+            reported = now
+
+        yield [partial(report, k) for k in range(count)]

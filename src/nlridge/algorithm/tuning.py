@@ -1,6 +1,8 @@
 """Adjustments that apply to any recipe."""
 
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 from ..checks import checked_positive, shown
 
@@ -10,16 +12,18 @@ class Tuning:
     """Adjustments to a recipe, which every pass over an image receives, whatever the engine."""
 
     strength: float = 1.0
-    """The factor by which the noise is treated as stronger (above 1) or weaker (below 1) than it is."""
+    """The factor by which the noise is treated as stronger (above 1) or weaker (below 1) than it is; 0 leaves all of it."""
 
     colour: float = 1.0
     """The factor on `strength` for the differences of colours."""
 
     def __post_init__(self) -> None:
         for name in ("strength", "colour"):
-            given = getattr(self, name)
-            factor = checked_positive(name, given)
-            if not 0.01 <= factor <= 100:
+            given: Any = getattr(self, name)
+            is_number = isinstance(given, Real) and not isinstance(given, bool)
+            nothing = name == "strength" and is_number and given == 0
+            factor = 0.0 if nothing else checked_positive(name, given)
+            if not (nothing or 0.01 <= factor <= 100):
                 raise ValueError(f"{name} is {shown(given)}; expected a number from 0.01 to 100")
             object.__setattr__(self, name, factor)
 

@@ -15,10 +15,10 @@ from ..noise import Noise
 from ..planning.layout import window_of
 from ..planning.mosaic import Mosaic
 from ..planning.options import checked_options
-from ..progress import Progress
+from ..progress import Progress, runs_reporter
 from .arguments import checked_progress, checked_tile, checked_workers, expect_none
 from .in_memory import denoise_array, frames_of
-from .mosaics import mosaic_planes
+from .mosaics import mean_of_parts, mosaic_planes
 from .sequences import checked_sequence, denoise_sequences, sequences_of
 
 
@@ -111,7 +111,7 @@ def denoise(  # type: ignore[misc]
         estimated as with "auto".
     strength : float, default 1.0
         Factor on the noise level, from 0.01 to 100. Values below 1 keep more detail and more noise;
-        values above 1 remove more of both.
+        values above 1 remove more of both. 0 leaves the image as it is.
     colour : float, default 1.0
         Factor on `strength`, from 0.01 to 100, for the differences of colours alone: 2 removes more colour
         noise without blurring the brightness. It has no effect on gray images and on channels that are
@@ -274,21 +274,27 @@ def denoise(  # type: ignore[misc]
             raise TypeError(f"image is a {kind}; expected an array in memory for a mosaic")
         refused = {"channel_axis": channel_axis, "stack_axis": stack_axis, "depth_axis": depth_axis}
         expect_none("for a mosaic", **refused, region=region, out=out, tile=tile, client=client)
-        planes = mosaic_planes(image, mosaic, sigma, noise, time_axis)
-        result = denoise(
-            planes.pixels,
-            noise=planes.noise,
-            strength=strength,
-            colour=colour,
-            method=method,
-            mask=planes.mask(mask),
-            channel_axis=planes.channel_axis,
-            time_axis=None if time_axis is None else 0,
-            data_range=data_range,
-            workers=workers,
-            progress=progress,
-        )
-        return planes.joined(result, planes.image)
+        strength = Tuning(strength, colour).strength
+        planes = mosaic_planes(image, mosaic, sigma, noise, strength, time_axis)
+        parts = planes.parts(method, strength)
+        with runs_reporter(checked_progress(progress), len(parts)) as reports:
+            results = [
+                denoise(
+                    part.pixels,
+                    noise=part.noise,
+                    strength=strength,
+                    colour=colour,
+                    method=method,
+                    mask=part.mask(mask),
+                    channel_axis=part.channel_axis,
+                    time_axis=None if time_axis is None else 0,
+                    data_range=data_range,
+                    workers=workers,
+                    progress=report,
+                )
+                for part, report in zip(parts, reports, strict=True)
+            ]
+        return mean_of_parts(parts, results, planes.image)
     options_for = partial(
         checked_options,
         noise=noise,

@@ -20,14 +20,15 @@ from ..planning.mosaic import Mosaic
 from ..planning.options import Options, checked_options
 from ..planning.pixels import restored
 from ..planning.plan import SAMPLE
-from ..progress import Progress, progress_reporter
+from ..progress import Progress, progress_reporter, runs_reporter
 from ..video.planning import SequenceAxis
 from .arguments import checked_progress, checked_workers, expect_none
 from .in_memory import Frame, frames_of
-from .mosaics import MosaicPlanes, mosaic_planes
+from .mosaics import MosaicPlanes, mean_of_parts, mosaic_planes
 from .sequences import checked_sequence, sequences_of
 
 _LITTLE = 0.1  # share of the level of the noise; if less is removed, that is next to nothing
+_NO_STRENGTH = "the strength is 0"
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +98,8 @@ def removed_in_words(details: Described, name: Callable[[str], str]) -> str:
     if not details.unchanged:
         share = details.removed / details.level
         return f"{details.removed:.3g} (rms), {share:.0%} of its level"
+    if details.unchanged == _NO_STRENGTH:
+        return f"nothing, since {_NO_STRENGTH}"
     if details.noise_given:
         advice = f"a larger {name('sigma')} or {name('strength')} removes more"
     else:
@@ -236,26 +239,29 @@ def _details(
         expect_none("for a mosaic", channel_axis=channel_axis)
         if axis is not None and not axis.is_time:
             raise ValueError(f"depth_axis is {axis.axis}; expected None for a mosaic")
-        planes = mosaic_planes(image, mosaic, sigma, noise, None if axis is None else axis.axis)
-        return _joined(
-            planes,
-            _details(
-                planes.pixels,
-                None,
-                planes.noise,
-                None,
-                axis and SequenceAxis("time_axis", 0),
-                method=method,
-                tuning=tuning,
-                data_range=data_range,
-                mask=planes.mask(mask),
-                channel_axis=planes.channel_axis,
-                workers=workers,
-                progress=progress,
-                only=only,
-            ),
-            only,
-        )
+        together = None if axis is None else axis.axis
+        planes = mosaic_planes(image, mosaic, sigma, noise, tuning.strength, together)
+        parts = planes.parts(method, tuning.strength)
+        with runs_reporter(checked_progress(progress), len(parts)) as reports:
+            found = [
+                _details(
+                    part.pixels,
+                    None,
+                    part.noise,
+                    None,
+                    axis and SequenceAxis("time_axis", 0),
+                    method=method,
+                    tuning=tuning,
+                    data_range=data_range,
+                    mask=part.mask(mask),
+                    channel_axis=part.channel_axis,
+                    workers=workers,
+                    progress=report,
+                    only=only,
+                )
+                for part, report in zip(parts, reports, strict=True)
+            ]
+        return _joined(parts, found, only)
     options = checked_options(sigma, noise, method, data_range, tuning)
     threads, progress = checked_workers(workers), checked_progress(progress)
     arguments: dict[str, Any] = {"mask": mask, "channel_axis": channel_axis, "workers": threads}
@@ -291,10 +297,12 @@ def _details(
     )
 
 
-def _joined(planes: MosaicPlanes, details: Denoised, only: int | None) -> Denoised:
-    """The details of a mosaic, from those of its planes; `only` one of several frames may be wanted."""
+def _joined(parts: list[MosaicPlanes], found: list[Denoised], only: int | None) -> Denoised:
+    """The details of a mosaic, from those of its parts; `only` one of several frames may be wanted."""
+    planes, details = parts[0], found[0]
     noisy = planes.image if only is None else planes.image[only]
-    image, pilot = (planes.joined(array, noisy) for array in (details.image, details.pilot))
+    image = mean_of_parts(parts, [one.image for one in found], noisy)
+    pilot = mean_of_parts(parts, [one.pilot for one in found], noisy)
     residual = (noisy - image).astype(image.dtype, copy=False)
     return replace(
         details, image=image, pilot=pilot, residual=residual, noise_given=planes.noise_given
@@ -377,8 +385,9 @@ def summary_of(frame: Frame, result: npt.NDArray[Any], noise_given: bool) -> Den
 
 def _why_unchanged(frame: Frame, level: float, removed: float) -> str:
     plan = frame.plan
-    share = removed / plan.tuning.strength
-    return why_unchanged(level, share, frame.pixels.dtype, visible=bool(plan.planes))
+    return why_unchanged(
+        level, removed, plan.tuning.strength, frame.pixels.dtype, visible=bool(plan.planes)
+    )
 
 
 def _residual(frame: Frame, result: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -422,14 +431,18 @@ def _rms(channels: Iterable[npt.NDArray[Any]], missing: npt.NDArray[np.bool_] | 
     return total / math.sqrt(count)
 
 
-def why_unchanged(level: float, removed: float, dtype: np.dtype[Any], *, visible: bool) -> str:
+def why_unchanged(
+    level: float, removed: float, strength: float, dtype: np.dtype[Any], *, visible: bool
+) -> str:
     """Why next to nothing was removed from a frame of some type; empty if something was."""
+    if strength == 0:
+        return _NO_STRENGTH
     if level == 0:
         return "the image seems to have no noise"
     if not visible:
         return "such noise is invisible beside the range of the image"
     if dtype.kind in "ui" and level < ROUNDING:
         return "such noise is below the rounding error of the pixels"
-    if removed < _LITTLE * level:
+    if removed < _LITTLE * strength * level:
         return "hardly any patches of the image are similar"
     return ""

@@ -286,7 +286,7 @@ def _add_denoise(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "--strength",
         type=float,
         default=1.0,
-        help="factor on the noise level: below 1 removes less, above 1 removes more (default: 1)",
+        help="factor on the noise level: below 1 removes less, above 1 removes more, 0 nothing (default: 1)",
     )
     noise.add_argument(
         "--colour",

@@ -111,6 +111,13 @@ class Mosaic:
         return whole[..., : shape[-2], : shape[-1]]
 
     @property
+    def extended(self) -> "Mosaic":
+        """The pattern and levels of the mosaic if it had one more row above and one more column to the left."""
+        black = self.black_level
+        black = black[::-1] if isinstance(black, tuple) else black
+        return Mosaic(self.pattern[::-1], black, self.white_level)
+
+    @property
     def black_levels(self) -> npt.NDArray[np.float64]:
         """The black level of each plane, (4, 1, 1)."""
         return np.broadcast_to(np.asarray(self.black_level, np.float64), 4).reshape(4, 1, 1)

@@ -114,6 +114,8 @@ def plan_for(
     noisy = facts.levels > np.maximum(VISIBLE * ranges, 1e-300)
     if facts.empty is not None:
         noisy = noisy & ~facts.empty
+    if options.tuning.strength == 0:  # nothing is to be removed
+        noisy = np.zeros_like(noisy)
     levels = np.where(noisy, facts.levels, 0.0)
     if scales is None:
         scales = np.array([1 / power_of_two(level) if level > 0 else 0.0 for level in levels])
