@@ -1,4 +1,4 @@
-"""Try to break the package: run seeded cases, each in a child process, until the time is up."""
+"""Try to break the package: run seeded cases, in child processes, until the time is up."""
 
 import argparse
 import contextlib
@@ -16,6 +16,7 @@ import nlridge
 
 from .harness import VERDICTS, Case, Limits, Outcome, Place, outcomes, raise_statements
 
+_TOGETHER = 16  # cases of a child
 _SHOWN = 5  # commands that repeat a case, for each reason
 
 
@@ -66,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.cases is not None:
         todo, until = islice(todo, chosen.cases), float("inf")
     summary = Summary()
-    for outcome in outcomes(todo, runs, limits, chosen.workers, until):
+    for outcome in outcomes(todo, runs, limits, chosen.workers, until, _TOGETHER):
         summary.add(outcome)
     summary.print()
     return int(bool(summary.bad))

@@ -44,18 +44,21 @@ KINDS = ("auto", "gaussian", "poisson", "correlated")
 
 
 def warm_up() -> None:
-    """Compile all kernels: for gray images and colours, for a number and for a map."""
+    """Compile all kernels: for images, videos and volumes, for a number and for a map."""
     torch.set_num_threads(1)
     image = np.random.default_rng(0).normal(100, 10, (3, 16, 16))
     for method in nlridge.method_names():
         for sigma in (10.0, np.full(image.shape, 10.0)):
             nlridge.denoise(image, sigma, method=method, channel_axis=0, workers=1)
+            for axis in ("time_axis", "depth_axis"):
+                nlridge.denoise(image, sigma, method=method, workers=1, **{axis: 0})
     nlridge.denoise(
         image[0], workers=1, method=replace(_custom_recipe(), rounds=nlridge.Rounds(2, 0.5))
     )
     for noise in (nlridge.CorrelatedNoise.lines(10), nlridge.CorrelatedNoise(10, [[0.5, 1, 0.5]])):
         for method in nlridge.method_names():
             nlridge.denoise(image, noise=noise, method=method, channel_axis=0, workers=1)
+        nlridge.denoise(image, noise=noise, time_axis=0, workers=1)
     nlridge.estimate_quality(image[0], 10.0, workers=1)
     nlridge.denoise(torch.tensor(image[0], requires_grad=True), 10.0)
 

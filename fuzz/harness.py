@@ -1,4 +1,4 @@
-"""Run each case in a child process, with a limit on its memory and time, and judge how it ended.
+"""Run cases in child processes, with a limit on memory and time, and judge how each ended.
 
 A child is forked from a process that has imported everything and compiled the kernels, so that a case takes no longer
 than the calls it makes. There are four verdicts:
@@ -27,6 +27,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple
@@ -95,27 +96,38 @@ def outcomes(
     limits: Limits = _LIMITS,
     workers: int = 1,
     until: float = float("inf"),
+    together: int = 1,
 ) -> Iterator[Outcome]:
-    """Run cases, and yield how they ended, in that order; none starts later than `until` (see `time.monotonic`)."""
+    """Run cases, and yield how they ended; none starts later than `until` (see `time.monotonic`).
+
+    To fork takes longer than most cases, so a child runs as many as `together`, one after the other. It stops at the
+    first that goes wrong, which is then judged in a child of its own.
+    """
     raise_statements()  # found once, for all children
     gc.collect()
     gc.freeze()  # children that collect garbage would copy all of the parent's memory
     todo = iter(cases)
+    again: list[
+        tuple[list[Case], str]
+    ] = []  # cases, and what went wrong with the first one in company
     children: list[_Child] = []
     room = Path(tempfile.mkdtemp(prefix="nlridge-fuzz-"))
     try:
         while True:
-            while len(children) < workers and time.monotonic() < until:
-                case = next(todo, None)
-                if case is None:
+            while len(children) < workers and (again or time.monotonic() < until):
+                batch, doubt = again.pop() if again else (list(islice(todo, together)), "")
+                if not batch:
                     break
-                children.append(_Child(case, runs[case.kind], room, limits))
+                children.append(_Child(batch, runs, room, limits, doubt))
             if not children:
                 return
             ended = [child for child in children if child.has_ended()]
             for child in ended:
                 children.remove(child)
-                yield child.outcome()
+                told, rest, reason = child.outcomes()
+                if rest:
+                    again += [([rest[0]], reason), (rest[1:], "")] if rest[1:] else [(rest, reason)]
+                yield from told
             if not ended:
                 time.sleep(0.002)
     finally:
@@ -126,19 +138,21 @@ def outcomes(
 
 
 class _Child:
-    """A process that runs one case."""
+    """A process that runs cases, one after the other."""
 
-    def __init__(self, case: Case, run: Run, room: Path, limits: Limits) -> None:
-        self.case, self.limits = case, limits
+    def __init__(
+        self, cases: list[Case], runs: dict[str, Run], room: Path, limits: Limits, doubt: str
+    ) -> None:
+        self.cases, self.limits, self.doubt = cases, limits, doubt
         self.folder = Path(tempfile.mkdtemp(dir=room))
         self.report = self.folder.with_suffix(".json")
         self.stderr = self.folder.with_suffix(".txt")
-        self.start, self.stopped = time.monotonic(), ""
+        self.start, self.told, self.stopped = time.monotonic(), 0, ""
         self.status, self.peak = 0, 0
         self.pid = os.fork()
         if self.pid == 0:
             try:
-                _perform(case, run, self.folder, self.report, self.stderr, limits)
+                _perform(cases, runs, self.folder, self.report, self.stderr, limits)
             finally:
                 os._exit(99)  # only if the harness itself fails
         self.before = _resident(self.pid) or _resident(os.getpid())
@@ -152,6 +166,9 @@ class _Child:
         if pid:
             self.status, self.peak = status, max(self.peak, 1024 * usage.ru_maxrss)
             return True
+        told = self.report.stat().st_size if self.report.exists() else 0
+        if told > self.told:  # the next case has begun
+            self.told, self.start = told, time.monotonic()
         if self.stopped:
             self.kill(signal.SIGKILL)
         elif time.monotonic() - self.start > self.limits.seconds:
@@ -168,34 +185,42 @@ class _Child:
         self.peak = max(self.peak, now)
         return now - self.before
 
-    def outcome(self) -> Outcome:
-        printed = self.stderr.read_text(errors="replace") if self.stderr.exists() else ""
-        outcome = Outcome(self.case, BROKEN, details=printed)
-        if self.stopped:
-            outcome.reason = self.stopped
-        elif os.WIFSIGNALED(self.status):
-            outcome.reason = f"ended by {signal.Signals(os.WTERMSIG(self.status)).name}"
-        elif not self.report.exists():
-            outcome.reason = f"ended with exit code {os.WEXITSTATUS(self.status)} before its end"
-        else:
-            report = json.loads(self.report.read_text())
-            outcome.verdict, outcome.reason = report["verdict"], report["reason"]
-            outcome.details = report["details"] + printed
-            outcome.raised = {(file, line) for file, line in report["raised"]}
-            self.before = report["before"]
-            if printed and outcome.verdict != BROKEN:
-                outcome.verdict = UGLY
-                outcome.reason = f"printed to stderr: {printed.strip().splitlines()[-1:]}"
-        outcome.memory = max(self.peak - self.before, 0)
-        if outcome.memory > self.limits.memory and not self.stopped:
-            outcome.verdict = BROKEN
-            outcome.reason = (
-                f"took {outcome.memory >> 20} MB, more than {self.limits.memory >> 20} MB"
-            )
+    def outcomes(self) -> tuple[list[Outcome], list[Case], str]:
+        """How cases ended; those that are to be run again, because one went wrong; and what went wrong."""
+        lines = self.report.read_text().splitlines() if self.report.exists() else []
+        told = [
+            self._told(case, json.loads(line))
+            for case, line in zip(self.cases, lines, strict=False)
+        ]
+        if len(told) < len(self.cases) and not (told and told[-1].is_bad):
+            told.append(self._cut_short(self.cases[len(told)]))
         shutil.rmtree(self.folder, ignore_errors=True)
         for file in (self.report, self.stderr):
             file.unlink(missing_ok=True)
+        if told[-1].is_bad and len(self.cases) > 1:
+            return told[:-1], self.cases[len(told) - 1 :], told[-1].reason
+        if self.doubt and not told[-1].is_bad:
+            told[-1].verdict = UGLY
+            told[-1].reason = f"fine by itself, but after other cases: {self.doubt}"
+        return told, [], ""
+
+    def _told(self, case: Case, told: dict[str, Any]) -> Outcome:
+        """The outcome of a case that came to its end."""
+        raised = {(file, line) for file, line in told.pop("raised")}
+        outcome = Outcome(case, raised=raised, **told)
+        if outcome.memory > self.limits.memory:
+            taken, limit = outcome.memory >> 20, self.limits.memory >> 20
+            outcome.verdict, outcome.reason = BROKEN, f"took {taken} MB, more than {limit} MB"
         return outcome
+
+    def _cut_short(self, case: Case) -> Outcome:
+        """The outcome of a case in which the process ended."""
+        reason = f"ended with exit code {os.waitstatus_to_exitcode(self.status)} before its end"
+        if os.WIFSIGNALED(self.status):
+            reason = f"ended by {signal.Signals(os.WTERMSIG(self.status)).name}"
+        printed = self.stderr.read_text(errors="replace") if self.stderr.exists() else ""
+        memory = max(self.peak - self.before, 0)
+        return Outcome(case, BROKEN, self.stopped or reason, printed, memory)
 
 
 def _resident(pid: int) -> int:
@@ -208,11 +233,16 @@ def _resident(pid: int) -> int:
 
 
 def _perform(
-    case: Case, run: Run, folder: Path, report: Path, stderr: Path, limits: Limits
+    cases: list[Case],
+    runs: dict[str, Run],
+    folder: Path,
+    report: Path,
+    stderr: Path,
+    limits: Limits,
 ) -> None:
-    """In the child: run the case, and write a report about it; never returns."""
-    before = _resident(os.getpid())
-    sink = os.open(stderr, os.O_WRONLY | os.O_CREAT)
+    """In the child: run cases until one goes wrong, and write a line about each; never returns."""
+    before = peak = _resident(os.getpid())
+    sink = os.open(stderr, os.O_RDWR | os.O_CREAT | os.O_APPEND)
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     os.dup2(0, 1)
     os.dup2(sink, 2)
@@ -222,7 +252,25 @@ def _perform(
     most = taken + 4 * limits.memory  # the parent watches what is really used
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.chdir(folder)
+    for case in cases:
+        own = folder / str(case.seed)
+        own.mkdir()
+        os.chdir(own)
+        told = _ended(case, runs[case.kind], own, stderr)
+        highest = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        told["memory"] = highest - before if highest > peak else 0
+        peak = max(peak, highest)
+        with report.open("a") as file:
+            file.write(json.dumps(told) + "\n")
+        if told["verdict"] in (UGLY, BROKEN):
+            break
+        os.chdir(folder)
+        shutil.rmtree(own, ignore_errors=True)
+    os._exit(0)
+
+
+def _ended(case: Case, run: Run, folder: Path, stderr: Path) -> dict[str, Any]:
+    """Run a case; how it ended, as the fields of an `Outcome`."""
     error: BaseException | None = None
     with _Raised() as raised, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
@@ -239,9 +287,16 @@ def _perform(
         )
     sys.stdout.flush()
     sys.stderr.flush()
-    told = {"verdict": verdict, "reason": reason, "details": details}
-    report.write_text(json.dumps({**told, "raised": sorted(raised), "before": before}))
-    os._exit(0)
+    printed = stderr.read_text(errors="replace")
+    if printed and verdict != BROKEN:
+        verdict, reason = UGLY, f"printed to stderr: {printed.strip().splitlines()[-1:]}"
+    details += printed
+    return {
+        "verdict": verdict,
+        "reason": reason,
+        "details": details,
+        "raised": sorted(raised),
+    }
 
 
 def judged(error: BaseException | None, warned: list[str]) -> tuple[str, str]:

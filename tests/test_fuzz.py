@@ -127,6 +127,32 @@ def test_a_crash_shows_where_it_was():
     assert "in crash" in outcome(lambda seed, folder: crash()).details
 
 
+@pytest.mark.parametrize("bad", [crash, exit_early, warn, print_to_stderr, lambda: 1 / 0])
+def test_a_case_that_goes_wrong_among_others_is_judged_by_itself(bad):
+    cases = [Case("test", seed) for seed in range(7)]
+    runs = {"test": lambda seed, folder: bad() if seed == 3 else None}
+    alone = {result.case: result for result in outcomes(cases, runs)}
+    together = {result.case: result for result in outcomes(cases, runs, together=5, workers=2)}
+    assert sorted(together) == sorted(alone) == cases
+    assert [together[case].reason for case in cases] == [alone[case].reason for case in cases]
+    assert [result.is_bad for result in alone.values()] == [seed == 3 for seed in range(7)]
+
+
+def test_a_case_that_goes_wrong_only_after_others_is_told():
+    done = []
+
+    def run(seed, folder):
+        done.append(seed)
+        assert done != [0, 1]
+
+    results = {
+        result.case.seed: result
+        for result in outcomes([Case("test", seed) for seed in range(3)], {"test": run}, together=3)
+    }
+    assert [results[seed].verdict for seed in range(3)] == [OK, UGLY, OK]
+    assert "fine by itself, but after other cases: AssertionError" in results[1].reason
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_cases_run_from_the_command_line(again):
     """The first calls of the API are in order, and can be repeated one by one."""
