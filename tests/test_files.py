@@ -19,6 +19,7 @@ from PIL import Image, ImageCms
 from nlridge import to_dtype
 from nlridge.cli import main
 from nlridge.files import Layer, Picture, read, write
+from nlridge.files.damage import convert_errors
 from nlridge.files.orientation import turn_of
 
 PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
@@ -1163,3 +1164,12 @@ def test_avif_files_of_more_bits_keep_them(tmp_path):
     result = imagecodecs.avif_decode(denoised(file).read_bytes())
     assert result.dtype == np.uint16
     assert 255 < result.max() < 1024
+
+
+def test_a_library_out_of_memory_says_so():
+    """Some allocate whatever a damaged file claims, and raise a MemoryError without a message."""
+    with (
+        pytest.raises(MemoryError, match="more than fits in memory"),
+        convert_errors("the file is damaged"),
+    ):
+        raise MemoryError

@@ -31,8 +31,12 @@ def convert_errors(what: str, package: str = str(__package__)) -> Iterator[None]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
-    except (ImportError, MemoryError):
+    except ImportError:
         raise
+    except MemoryError as error:  # often without a message
+        raise MemoryError(
+            str(error) or "the file claims to hold more than fits in memory"
+        ) from error
     except Exception as error:
         is_system_error = isinstance(error, OSError) and error.errno is not None
         if is_system_error or (type(error) is ValueError and _is_raised_in(package, error)):
