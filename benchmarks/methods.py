@@ -21,13 +21,10 @@ from nlridge.algorithm.inputs import PlaneNoise, StepInputs
 from nlridge.algorithm.passes import passes_of
 from nlridge.api.arguments import checked_workers
 from nlridge.engines import cpu
-from nlridge.families import BM3D, Bayes, Ridge
-from nlridge.families.bm3d import haar
 
 from . import peers
 from .images import colour
 
-_FAMILIES = {"nl-ridge": Ridge, "nl-bayes": Bayes, "bm3d": partial(BM3D, group_transform=haar)}
 _SETTINGS = {
     "p1": ("first", "patch_size"),
     "m1": ("first", "group_size"),
@@ -71,7 +68,7 @@ def recipe(name, sigma):
             changed = replace(changed, second=None) if value == "1" else changed
         else:
             options[key] = None if value == "none" else float(value)
-    return replace(changed, family=_FAMILIES[name](**options)) if options else changed
+    return replace(changed, family=replace(changed.family, **options))
 
 
 def _with_third_step(noisy, sigma, chosen, workers):

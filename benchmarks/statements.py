@@ -23,11 +23,11 @@ PAIRS = (
     (
         "Θ̂₁ₐ does not give satisfying results: against 2.7σ, step 1 alone",
         "bm3d,threshold=none,steps=1",
-        "bm3d,steps=1",
+        "bm3d,threshold=2.7,steps=1",
     ),
-    ("and after both steps", "bm3d,threshold=none", "bm3d"),
-    ("√2σ, prescribed by SURE, against 2.7σ: step 1 alone", "bm3d,threshold=1.41421,steps=1", "bm3d,steps=1"),
-    ("and after both steps", "bm3d,threshold=1.41421", "bm3d"),
+    ("and after both steps", "bm3d,threshold=none", "bm3d,threshold=2.7"),
+    ("√2σ, prescribed by SURE, against 2.7σ: step 1 alone", "bm3d,threshold=1.41421,steps=1", "bm3d,threshold=2.7,steps=1"),
+    ("and after both steps", "bm3d,threshold=1.41421", "bm3d,threshold=2.7"),
 )  # fmt: skip
 
 

@@ -2,17 +2,17 @@
 
 import math
 import pickle
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import oracle
 import pytest
-from groups import custom_recipe, group, run_kernel, uneven
+from groups import Custom, custom_recipe, group, run_kernel, uneven
 from images import texture
 
 import nlridge
 from nlridge.families import BM3D, Bayes, GroupNoise, Ridge, TwoSided
-from nlridge.families.bm3d import dct, haar
+from nlridge.families.bm3d import biorthogonal, dct, haar
 
 SIZES = [(1, 1), (4, 9), (9, 5), (49, 18), (25, 60), (49, 80), (64, 16), (100, 33), (81, 120)]
 
@@ -27,6 +27,7 @@ FAMILIES = {
     "bm3d, sqrt 2": BM3D(threshold=math.sqrt(2)),
     "bm3d, SURE": BM3D(threshold=None),
     "bm3d, Haar": BM3D(patch_transform=haar, group_transform=haar),
+    "bm3d, biorthogonal": BM3D(patch_transform=biorthogonal, kaiser=2.0),
 }
 STEPS = [(name, step) for name in FAMILIES for step in ("pilot", "refine")]
 WILD = ("bm3d, SURE", "pilot")  # divides by coefficients that may be next to nothing
@@ -153,6 +154,91 @@ def test_haar_is_the_textbook_transform_at_powers_of_two():
     np.testing.assert_allclose(haar(4), expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 6, 7, 8, 10, 12, 16])
+def test_biorthogonal_wavelets_reconstruct_and_keep_the_level_of_the_noise(size):
+    matrix = biorthogonal(size)
+    np.testing.assert_allclose(np.linalg.norm(matrix, axis=1), 1)
+    np.testing.assert_allclose(matrix[0], 1 / math.sqrt(size))
+    assert np.linalg.cond(matrix) < 3
+    np.testing.assert_allclose(matrix[1:].sum(axis=1), 0, atol=1e-12)  # details of a constant
+
+
+def test_biorthogonal_wavelets_are_those_of_pywavelets():
+    pywt = pytest.importorskip("pywt")
+    means, rows = np.eye(8), []
+    while len(means) > 1:
+        means, details = pywt.dwt(means, "bior1.5", "periodization", axis=0)
+        rows = [*details, *rows]
+    theirs = np.array([*means, *rows])
+    theirs /= np.linalg.norm(theirs, axis=1, keepdims=True)
+    # Each row is one of theirs; their order within a level, and their signs, are a convention.
+    np.testing.assert_allclose(np.abs(biorthogonal(8) @ theirs.T).max(axis=1), 1, atol=1e-6)
+
+
+def test_the_first_step_can_have_a_transform_of_its_own():
+    Y, X = group(64, 16)
+    both = BM3D(pilot_transform=biorthogonal)
+    for step, alike in (("pilot", BM3D(patch_transform=biorthogonal)), ("refine", BM3D())):
+        result, _ = getattr(both, step).formula(Y, X, GroupNoise(100.0))
+        expected, _ = getattr(alike, step).formula(Y, X, GroupNoise(100.0))
+        np.testing.assert_array_equal(result, expected)
+
+
+def test_a_patch_transform_that_is_not_invertible_is_refused():
+    family = BM3D(patch_transform=lambda size: np.full((size, size), size**-0.5))
+    with pytest.raises(ValueError, match="expected a function that returns an invertible matrix of 8 x 8 whose rows"):  # fmt: skip
+        family.pilot.parameters(64, 16)
+
+
+def test_a_window_weights_the_pixels_of_patches():
+    """Where overlapping patches disagree, a pixel is closer to the patch whose centre it is closer to."""
+
+    def alternate(Y, X, noise):
+        return 0 * Y, 1 + 0 * Y[..., 0, :]
+
+    def half(Y, X, noise):  # the pixels of a patch that change: its upper half alone
+        rows = np.arange(Y.shape[-2]) // 4 < 2
+        return np.where(rows[:, None], 0, 1) * Y, 1 + 0 * Y[..., 0, :]
+
+    image = np.full((12, 13), 100.0)
+    step = nlridge.Step(patch_size=4, group_size=1, stride=2, window=5)
+    window = np.array([0.25, 1, 1, 0.5])
+    for formula in (alternate, half):
+        recipe = nlridge.Recipe(Custom(nlridge.Estimator(formula, window=lambda p: window[:p])), step)  # fmt: skip
+        total, weight = np.zeros(image.shape), np.zeros(image.shape)
+        for y in oracle.references(12, 4, 2):
+            for x in oracle.references(13, 4, 2):
+                inside = np.s_[y : y + 4, x : x + 4]
+                column = formula(image[inside].reshape(16, 1), None, None)[0]
+                total[inside] += np.outer(window, window) * column.reshape(4, 4)
+                weight[inside] += np.outer(window, window)
+        result = nlridge.denoise(image, 10, method=recipe)
+        np.testing.assert_allclose(result, total / weight, atol=1e-3)
+
+
+@pytest.mark.parametrize("window", [[1, 1, 1], [1, 0, 1, 1], [1, np.nan, 1, 1]])
+def test_a_window_of_no_use_is_refused(window):
+    estimator = nlridge.Estimator(lambda Y, X, noise: (Y, Y[..., 0, :]), window=lambda p: window)
+    recipe = nlridge.Recipe(Custom(estimator), nlridge.Step(4, 4, window=9))
+    with pytest.raises(ValueError, match=r"window\(4\) is \[1.*; expected 4 positive numbers"):
+        nlridge.denoise(texture(20, 20), 10, method=recipe)
+
+
+@pytest.mark.usefixtures("one_torch_thread")
+def test_a_window_is_the_same_on_tensors_with_a_formula_and_with_a_kernel():
+    torch = pytest.importorskip("torch")
+    image = texture(40, 44)
+    family = BM3D(pilot_transform=biorthogonal, group_transform=haar, kaiser=2.0)
+    step = nlridge.Step(patch_size=8, group_size=8, stride=3, window=15)
+    recipe = nlridge.Recipe(family, step, step)
+    result = nlridge.denoise(image, 10, method=recipe)
+    tensor = nlridge.denoise(torch.tensor(image), 10, method=recipe).numpy()
+    assert np.quantile(np.abs(result - tensor), 0.99) < 0.01  # other groups at ties
+    plain = replace(family, kaiser=0.0)
+    flat = nlridge.denoise(image, 10, method=replace(recipe, family=plain))
+    assert np.abs(result - flat).max() > 0.1
+
+
 def test_a_transform_that_is_not_orthonormal_is_refused():
     family = BM3D(group_transform=lambda size: np.ones((size, size)))
     with pytest.raises(
@@ -172,6 +258,7 @@ def test_a_transform_that_is_not_orthonormal_is_refused():
         lambda: Ridge(tolerance=float("nan")),
         lambda: Bayes(noisier=-1),
         lambda: BM3D(threshold=-2),
+        lambda: BM3D(kaiser=-1),
     ],
 )
 def test_negative_parameters_are_refused(call):
@@ -195,13 +282,15 @@ def test_families_have_a_readable_repr():
     assert repr(TwoSided(penalty=0.5)) == "TwoSided(noisier=0.2, penalty=0.5)"
     haar_groups = BM3D(group_transform=haar)
     assert repr(haar_groups) == "BM3D(threshold=2.7, patch_transform=dct, group_transform=haar)"
+    original = BM3D(pilot_transform=biorthogonal, kaiser=2.0)
+    assert repr(original).endswith("pilot_transform=biorthogonal, kaiser=2.0)")
 
 
 @pytest.mark.parametrize("name", nlridge.method_names())
 def test_recipes_are_values(name):
     recipe = nlridge.recipe(name, 25)
     assert recipe == nlridge.recipe(name, 25) == pickle.loads(pickle.dumps(recipe))
-    assert recipe != nlridge.recipe(name, 5)
+    assert recipe != nlridge.recipe(name, 50)
     assert "object at" not in repr(recipe)
     assert "function" not in repr(recipe)
 

@@ -99,7 +99,8 @@ def test_ties_go_to_the_first_position_whatever_the_guess(levels, guess):
 
 @pytest.mark.parametrize("planes", [1, 2, 3])
 @pytest.mark.parametrize("patch", [1, 3, 7, 8, 11, 16, 19])
-def test_gather_and_aggregate(patch, planes):
+@pytest.mark.parametrize("flat", [True, False])
+def test_gather_and_aggregate(patch, planes, flat):
     rng = np.random.default_rng(patch)
     image = rng.normal(size=(planes, 60, 60 + 2 * LANES)).astype(np.float32)
     width = image.shape[2]
@@ -108,7 +109,8 @@ def test_gather_and_aggregate(patch, planes):
     n = planes * patch * patch
     size = padded(n)
     group = np.zeros(padded(13) * size + LANES, np.float32)
-    mask = (np.arange(padded(patch)) < patch).astype(np.float32)
+    window = np.ones(patch, np.float32) if flat else rng.uniform(0.2, 1, patch).astype(np.float32)
+    mask = np.pad(window, (0, padded(patch) - patch))
     total, weight = np.zeros_like(image), np.zeros_like(image[0])
     places = (corners[:, 0] * width + corners[:, 1]).astype(np.intp)
     run_groups(
@@ -121,7 +123,7 @@ def test_gather_and_aggregate(patch, planes):
     for j, (y, x) in enumerate(corners):
         inside = np.s_[:, y : y + patch, x : x + patch]
         np.testing.assert_array_equal(rows[j, :n], image[inside].ravel())
-        expected[inside] += weights[j] * image[inside]
+        expected[inside] += weights[j] * np.outer(window, window) * image[inside]
     assert not rows[13:].any()
     np.testing.assert_allclose(total, expected, atol=1e-5)
 
@@ -129,11 +131,12 @@ def test_gather_and_aggregate(patch, planes):
     corner_of_all = weight[:60, :60].copy()
     corner_of_all += 1e-3  # pixels that no patch covers would be 0 / 0
     normalised = total[:, :60, :60].copy()
-    groups.normalise(normalised, corner_of_all, patch)
+    groups.normalise(normalised, corner_of_all, window)
     for y in range(60):
         for x in range(60):
             block = corner_of_all[max(0, y - patch + 1) : y + 1, max(0, x - patch + 1) : x + 1]
-            everywhere[y, x] = block.sum()
+            rows, columns = (window[: len(side)][::-1] for side in (block, block.T))
+            everywhere[y, x] = rows @ block @ columns
     np.testing.assert_allclose(normalised, total[:, :60, :60] / everywhere, rtol=1e-4, atol=1e-6)
 
 

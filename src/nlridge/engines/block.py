@@ -65,7 +65,7 @@ def denoise_block(
         v = np.full((1, 1, 1), variance, np.float32)
     total, weight = np.zeros_like(y), np.zeros((len(denoisers), *y.shape[1:]), np.float32)
     rest = np.zeros_like(y if keep > 0 else y[:0])
-    most = max(planes.group_size for planes, _ in denoisers)
+    most = max(denoiser.planes.group_size for denoiser in denoisers)
     sizes = group_sizes(block, shape, settings, most)
     plane = height * width
     key = int(whole.ys[0]), int(whole.xs[0])
@@ -94,7 +94,7 @@ def denoise_block(
             found = np.zeros(shape_of_groups, np.min_scalar_type(plane))
             found[inside] = offsets.reshape(len(block.ys), len(block.xs), most)
             groups[key] = found
-    for (plane_set, denoise_groups), corners in zip(denoisers, weight, strict=True):
+    for (plane_set, denoise_groups, _), corners in zip(denoisers, weight, strict=True):
         planes, group_size = plane_set
         denoise_groups(
             GroupImages(

@@ -151,7 +151,7 @@ def _normalised(
     first = max(part.rows.start - patch + 1, held.rows.start)
     covering = Window(range(first, part.rows.stop), held.columns)
     total, rest, weight = (image[covering.inside(held)].copy() for image in sums)
-    average(denoisers, total, rest, weight, patch)
+    average(denoisers, total, rest, weight)
     total, rest = (image[part.inside(covering)] for image in (total, rest))
     noisy = read.inputs.noisy[part.inside(read.window)]
     for change in (total, rest):

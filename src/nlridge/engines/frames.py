@@ -197,11 +197,11 @@ def _results(
         tick()
         # The next blocks are added to those from here on.
         while first < block.work.number + block.work.is_last - search.radius:
-            yield _averaged(sums.popleft(), denoisers, settings.patch_size)
+            yield _averaged(sums.popleft(), denoisers)
             first += 1
     extend(first + len(sums) + len(noisy) - 1)
     while sums:
-        yield _averaged(sums.popleft(), denoisers, settings.patch_size)
+        yield _averaged(sums.popleft(), denoisers)
 
 
 def reach_of(step: Pass) -> int:
@@ -358,7 +358,7 @@ def _denoise_block(
     # The planes of a patch that extends over several frames are these frames.
     next_plane = layout.plane if depth == 1 else layout.frame
     one_variance = rings.variance is None or len(rings.variance) == 1
-    for k, (plane_set, denoise_groups) in enumerate(denoisers):
+    for k, (plane_set, denoise_groups, _) in enumerate(denoisers):
         planes, group_size = plane_set
         denoise_groups(
             GroupImages(
@@ -451,11 +451,9 @@ def _empty_sums(noisy: Frame, sets: int, keeps_noise: bool) -> FrameSums:
     )
 
 
-def _averaged(
-    sums: FrameSums, denoisers: Sequence[GroupDenoiser], patch: int
-) -> tuple[Frame, Frame]:
+def _averaged(sums: FrameSums, denoisers: Sequence[GroupDenoiser]) -> tuple[Frame, Frame]:
     """Both results for a frame."""
-    average(denoisers, sums.total, sums.rest, sums.weight, patch)
+    average(denoisers, sums.total, sums.rest, sums.weight)
     for change in (sums.total, sums.rest):
         apply_change(change, sums.noisy)
     return sums.total, sums.rest

@@ -116,7 +116,7 @@ _GROUPS = (
     types.NamedTuple([_INDICES, _INDICES, _INDEX, _INDICES], GroupPlaces),
     types.NamedUniTuple(_INDEX, 6, GroupShape),
 )
-_ESTIMATOR = (types.FunctionType(ESTIMATE), _FLOATS, _INDICES)
+_ESTIMATOR = (types.FunctionType(ESTIMATE), _FLOATS, _INDICES, _FLOATS)
 _DENOISE_GROUPS = types.void(*_ESTIMATOR, *_GROUPS)
 _TABLES = types.NamedTuple([_FLOATS, _FLOATS, _FLOATS, _INDEX, types.float32], WhiteningTables)
 _DENOISE_CORRELATED_GROUPS = types.void(*_ESTIMATOR, _TABLES, *_GROUPS)
@@ -127,6 +127,8 @@ class GroupDenoiser(NamedTuple):
 
     planes: PlaneSet
     denoise_groups: Callable[[GroupImages, GroupSums, GroupPlaces, GroupShape], None]
+    window: npt.NDArray[np.float32]
+    """How much the pixels along a side of a patch count."""
 
 
 def denoiser_of(
@@ -138,37 +140,41 @@ def denoiser_of(
     """The denoiser of a set of planes for groups of some sizes: the kernel with its parameters, or the formula."""
     estimator, group_size, settings = step.estimator, planes.group_size, step.settings
     depth = step.frames.depth
+    window = estimator.pixel_weights(settings.patch_size)
+    padded_window = np.pad(window, (0, -len(window) % LANES))
     whitening = None
     if correlation is not None:
         own = np.repeat(correlation[planes.planes], depth, axis=0)
         whitening = whitening_of(own, settings.patch_size, step.widest_window)
     if estimator.kernel is None:
-        by_formula = partial(_denoise_groups_by_formula, estimator.formula, whitening)
-        return GroupDenoiser(planes, by_formula)
+        by_formula = partial(
+            _denoise_groups_by_formula, estimator.formula, padded_window, whitening
+        )
+        return GroupDenoiser(planes, by_formula, window)
     n = planes.number * depth * settings.patch_size**2
     parameters: list[npt.NDArray[np.float32]] = []
     starts = np.zeros(group_size + 1, np.intp)
     for m in sorted({min(size, group_size) for size in sizes}):
         starts[m] = sum(part.size for part in parameters)
         parameters.append(np.asarray(estimator.parameters(n, m), np.float32).reshape(-1))
-    estimate = compiled(estimator.kernel, ESTIMATE), np.concatenate(parameters), starts
+    kernel = compiled(estimator.kernel, ESTIMATE)
+    estimate = kernel, np.concatenate(parameters), starts, padded_window
     if whitening is None:
         compiled(_denoise_groups, _DENOISE_GROUPS)
-        return GroupDenoiser(planes, partial(_denoise_groups, *estimate))
+        return GroupDenoiser(planes, partial(_denoise_groups, *estimate), window)
     compiled(_denoise_correlated_groups, _DENOISE_CORRELATED_GROUPS)
     tables = tables_of(whitening)
-    return GroupDenoiser(planes, partial(_denoise_correlated_groups, *estimate, tables))
+    denoise = partial(_denoise_correlated_groups, *estimate, tables)
+    return GroupDenoiser(planes, denoise, window)
 
 
-def average(
-    denoisers: Sequence[GroupDenoiser], total: Image, rest: Image, weight: Image, patch: int
-) -> None:
+def average(denoisers: Sequence[GroupDenoiser], total: Image, rest: Image, weight: Image) -> None:
     """Divide the sums by the weights of the patches, which are given at the corners of the patches."""
     for denoiser, corners in zip(denoisers, weight, strict=True):
         planes = denoiser.planes.planes
-        normalise(total[planes], corners, patch)
+        normalise(total[planes], corners, denoiser.window)
         if len(rest):
-            normalise(rest[planes], corners, patch)
+            normalise(rest[planes], corners, denoiser.window)
 
 
 def apply_change(change: Image, noisy: Image) -> None:
@@ -180,25 +186,27 @@ def apply_change(change: Image, noisy: Image) -> None:
 
 
 @kernel
-def _denoise_groups(estimate, parameters, starts, images, sums, places, shape):
+def _denoise_groups(estimate, parameters, starts, window, images, sums, places, shape):
     Y, X, V, before, denoised, weights = _buffers(images, shape)
-    mask, inside = ones(shape.patch), ones(shape.planes * shape.patch * shape.patch)
     n = shape.planes * shape.patch * shape.patch
+    inside = ones(n)
     for k in range(len(places.sizes)):
         m = places.sizes[k]
         here = places.offsets[k * places.row : k * places.row + m]
         there = places.targets[k * places.row : k * places.row + m]
         left = _gather_group(images, shape, here, m, Y, X, V, before, inside, np.float32(1))
         estimate(Y, X, denoised, weights, n, m, V, parameters[starts[m] :])
-        _add_group(denoised, Y, weights, left, images.keep, sums, shape, there, m, mask)
+        _add_group(denoised, Y, weights, left, images.keep, sums, shape, there, m, window)
 
 
 @kernel
-def _denoise_correlated_groups(estimate, parameters, starts, tables, images, sums, places, shape):
+def _denoise_correlated_groups(
+    estimate, parameters, starts, window, tables, images, sums, places, shape
+):
     """`_denoise_groups` for correlated noise: groups are whitened first; see `families.whitening`."""
     Y, X, V, before, denoised, weights = _buffers(images, shape)
     n = shape.planes * shape.patch * shape.patch
-    mask, inside = ones(shape.patch), ones(n)
+    inside = ones(n)
     white_Y, work = np.zeros_like(Y), np.zeros_like(Y)
     white_X = white_Y if images.guide_is_noisy else np.zeros_like(Y)
     most = padded(shape.group_size)
@@ -226,7 +234,7 @@ def _denoise_correlated_groups(estimate, parameters, starts, tables, images, sum
             variance += 1 / weights[j]
         for j in range(m):
             weights[j] = np.float32(m) / variance * scales[j] * scales[j]
-        _add_group(denoised, Y, weights, left, images.keep, sums, shape, there, m, mask)
+        _add_group(denoised, Y, weights, left, images.keep, sums, shape, there, m, window)
 
 
 @part
@@ -278,7 +286,7 @@ def _gather_group(images, shape, here, m, Y, X, V, before, inside, power):
 
 
 @part
-def _add_group(denoised, Y, weights, left, keep, sums, shape, there, m, mask):
+def _add_group(denoised, Y, weights, left, keep, sums, shape, there, m, window):
     """Add the changes of the patches of a group, and their weights, to the sums."""
     row_length, _, plane, planes, patch, _ = shape
     size = padded(planes * patch * patch)
@@ -287,12 +295,12 @@ def _add_group(denoised, Y, weights, left, keep, sums, shape, there, m, mask):
     for o in range(0, m * size, LANES):
         store(change, o, load(denoised, o) - load(Y, o))
     aggregate_weights(weights, there, m, sums.weight)
-    aggregate(change, weights, there, m, patch, mask, sums.total, row_length, plane, planes)
+    aggregate(change, weights, there, m, patch, window, sums.total, row_length, plane, planes)
     if keep > 0:
         share = splat(1 - keep / left)
         for o in range(0, m * size, LANES):
             store(change, o, share * load(change, o))
-        aggregate(change, weights, there, m, patch, mask, sums.rest, row_length, plane, planes)
+        aggregate(change, weights, there, m, patch, window, sums.rest, row_length, plane, planes)
 
 
 @part
@@ -321,6 +329,7 @@ def _noise_left(before, after, variance, inside, n, m, power):
 
 def _denoise_groups_by_formula(
     formula: Callable[..., Estimate],
+    window: npt.NDArray[np.float32],
     whitening: Whitening | None,
     images: GroupImages,
     sums: GroupSums,
@@ -377,5 +386,14 @@ def _denoise_groups_by_formula(
                 )
                 rows[:, :m, :n] = values.mT
                 aggregate_all(
-                    rows, weights, there, patch, total, row_length, target_plane, planes, corners
+                    rows,
+                    weights,
+                    there,
+                    patch,
+                    window,
+                    total,
+                    row_length,
+                    target_plane,
+                    planes,
+                    corners,
                 )

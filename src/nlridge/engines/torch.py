@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ..algorithm.inputs import StepInputs
 from ..algorithm.passes import ONE_FRAME, Pass, PlaneSet
-from ..arrays import to_device_of
+from ..arrays import as_array_like, to_device_of
 from ..families import GroupNoise
 from ..families.family import evaluate
 from ..families.whitening import Whitening, evaluate_whitened, whitening_of
@@ -443,10 +443,15 @@ def _sums(
         sums = noisy.new_zeros(shape[1:].numel())
         return sums.index_add(0, places.flatten(), values.flatten()).view(shape[1:])
 
+    shares = weights[:, None]
+    if step.estimator.window is not None:
+        sides = step.estimator.pixel_weights(patch)
+        window = np.tile(np.outer(sides, sides).ravel(), Y.shape[1] // patch**2)
+        shares = shares * as_array_like(window[:, None], Y)
     sums = [
         added(values, pixels)
         for kind in kinds
-        for values in (weights[:, None] * kind).split(depth * patch**2, dim=1)
+        for values in (shares * kind).split(depth * patch**2, dim=1)
     ]
     return torch.stack(sums).view(len(kinds), *shape), added(weights, groups)
 
@@ -457,5 +462,18 @@ def _weights_of_pixels(corners: Tensor, step: Pass) -> Tensor:
     if depth > 1:  # a patch that begins in a frame extends over the next ones
         corners = pad(corners, (0, 0, 0, 0, depth - 1, 0)).unfold(0, depth, 1).sum(-1)
     before = pad(corners[:, None], (patch - 1, 0, patch - 1, 0))
-    weights = avg_pool2d(before, patch, stride=1, divisor_override=1)[:, 0]
+    if step.estimator.window is None:
+        weights = avg_pool2d(before, patch, stride=1, divisor_override=1)[:, 0]
+    else:
+        weights = _windowed(_windowed(before[:, 0], step).mT, step).mT
     return torch.where(weights > 0, weights, 1)  # frames that are repeated have no patches
+
+
+def _windowed(before: Tensor, step: Pass) -> Tensor:
+    """Along each row, the sum of the weights of the patches that cover a pixel, times its share of each of them.
+
+    A convolution would do, but GPUs round its factors.
+    """
+    sides = step.estimator.pixel_weights(step.settings.patch_size)[::-1].tolist()
+    width = before.shape[-1] - len(sides) + 1
+    return sum(share * before[..., k : k + width] for k, share in enumerate(sides))

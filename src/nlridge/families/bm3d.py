@@ -42,6 +42,24 @@ def haar(size: int) -> Array:
     return np.stack(rows)
 
 
+def biorthogonal(size: int) -> Array:
+    """The biorthogonal wavelets 1.5 of Cohen, Daubechies and Feauveau, periodic, with rows of norm 1.
+
+    Details are those of Haar, and means are taken over ten pixels. The means are halved as long as their number is even,
+    and then transformed by the DCT.
+    """
+    taps = np.array([3, -3, -22, 22, 128, 128, 22, -22, -3, 3]) / (128 * np.sqrt(2))
+    means, details = np.eye(size), []
+    while len(means) % 2 == 0:
+        number = len(means)
+        first = 2 * np.arange(number // 2)
+        details.append((means[first] - means[first + 1]) / np.sqrt(2))
+        near = (first[:, None] + np.arange(-4, 6)) % number
+        means = np.tensordot(means[near], taps, (1, 0))
+    rows = np.concatenate([dct(len(means)) @ means, *details[::-1]])
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
 @dataclass(frozen=True)
 class BM3D(Family):
     """The family of BM3D, which shrinks transform coefficients: f(Y) = P⁻¹(Θ ⊙ (PYQ))Q⁻¹.
@@ -53,9 +71,15 @@ class BM3D(Family):
         √2 minimises SURE. With None, SURE is minimised without a constraint on Θ (Θ̂₁ₐ in the paper, which is of
         theoretical interest only).
     patch_transform, group_transform : callable, optional
-        ``transform(size)`` returns an orthonormal matrix of size x size, whose rows are the basis. The first one is
-        applied to the rows and to the columns of each patch, the second one along the group. Groups can have fewer
-        patches than the group size near the borders of an image, so that it must work for any size.
+        ``transform(size)`` returns a matrix of size x size, whose rows are the basis. The first one is applied to the
+        rows and to the columns of each patch; it must be invertible, with rows of norm 1. The second one is applied
+        along the group, and must be orthonormal. Groups can have fewer patches than the group size near the borders
+        of an image, so that it must work for any size.
+    pilot_transform : callable or None, optional
+        The patch transform of the first step, if it is another one. The original uses ``biorthogonal`` there.
+    kaiser : float, optional
+        The parameter of a Kaiser window, by which the pixels of a patch are weighted in the average of overlapping
+        patches: the larger, the less the pixels at its border count. The original uses 2; with 0, all count the same.
 
     See Also
     --------
@@ -71,34 +95,55 @@ class BM3D(Family):
     threshold: float | None = 2.7
     patch_transform: Transform = dct
     group_transform: Transform = dct
+    pilot_transform: Transform | None = None
+    kaiser: float = 0.0
 
     def __post_init__(self) -> None:
         if self.threshold is not None:
             expect_non_negative("threshold", self.threshold)
+        expect_non_negative("kaiser", self.kaiser)
+        if self.kaiser > 20:  # the weights of the corners must not vanish
+            raise ValueError(f"kaiser is {self.kaiser}; expected at most 20")
 
     def __repr__(self) -> str:
-        patch, group = (
-            getattr(transform, "__name__", repr(transform))
-            for transform in (self.patch_transform, self.group_transform)
-        )
-        return f"BM3D(threshold={self.threshold}, patch_transform={patch}, group_transform={group})"
+        transforms = {
+            "patch_transform": self.patch_transform,
+            "group_transform": self.group_transform,
+        }
+        if self.pilot_transform is not None:
+            transforms["pilot_transform"] = self.pilot_transform
+        options = {"threshold": self.threshold} | {
+            name: getattr(transform, "__name__", repr(transform))
+            for name, transform in transforms.items()
+        }
+        if self.kaiser:
+            options["kaiser"] = self.kaiser
+        return f"BM3D({', '.join(f'{name}={value}' for name, value in options.items())})"
 
     @property
     def pilot(self) -> Estimator:
-        formula = partial(pilot, matrices=self._matrices, threshold=self.threshold)
+        bases = self.pilot_transform or self.patch_transform, self.group_transform
         threshold = -1 if self.threshold is None else self.threshold
-        return Estimator(formula, pilot_kernel, partial(self._parameters, threshold))
+        return Estimator(
+            partial(pilot, matrices=partial(_matrices, *bases), threshold=self.threshold),
+            pilot_kernel,
+            partial(parameters_of, *bases, threshold),
+            self._window,
+        )
 
     @property
     def refine(self) -> Estimator:
-        formula = partial(refine, matrices=self._matrices)
-        return Estimator(formula, refine_kernel, partial(self._parameters, 0))
+        bases = self.patch_transform, self.group_transform
+        return Estimator(
+            partial(refine, matrices=partial(_matrices, *bases)),
+            refine_kernel,
+            partial(parameters_of, *bases, 0),
+            self._window,
+        )
 
-    def _matrices(self, n: int, m: int) -> tuple[Array, Array]:
-        return transforms(n, m, self.patch_transform, self.group_transform)
-
-    def _parameters(self, threshold: float, n: int, m: int) -> Array:
-        return parameters_of(self.patch_transform, self.group_transform, threshold, n, m)
+    @property
+    def _window(self) -> Callable[[int], Array] | None:
+        return partial(np.kaiser, beta=self.kaiser) if self.kaiser else None
 
 
 # The formulas.
@@ -108,16 +153,41 @@ def transforms(
     n: int, m: int, patch_transform: Transform = dct, group_transform: Transform = dct
 ) -> tuple[Array, Array]:
     """P, which transforms a patch of n pixels in two dimensions, and Q, which transforms m patches."""
-    rows = _checked(patch_transform, math.isqrt(n))
-    return np.kron(rows, rows), _checked(group_transform, m).T
+    rows = _basis(patch_transform, math.isqrt(n))
+    return np.kron(rows, rows), _orthonormal(group_transform, m).T
 
 
-def _checked(transform: Transform, size: int) -> Array:
+def _matrices(
+    patch_transform: Transform, group_transform: Transform, Y: Array
+) -> tuple[Array, Array, Array]:
+    """P, Q and P⁻¹ for a group. A device would make Python wait for an inverse, so that it gets a finished one."""
+    n, m = Y.shape[-2:]
+    P, Q = transforms(n, m, patch_transform, group_transform)
+    P, Q, inverse = (as_array_like(matrix, Y) for matrix in (P, Q, np.linalg.inv(P)))
+    return P, Q, inverse
+
+
+def _orthonormal(transform: Transform, size: int) -> Array:
     matrix = np.asarray(transform(size), np.float64)
     if matrix.shape != (size, size) or not np.allclose(matrix @ matrix.T, np.eye(size)):
         raise ValueError(
             f"transform is {transform!r}; expected a function that returns an orthonormal matrix "
             f"of {size} x {size}"
+        )
+    return matrix
+
+
+def _basis(transform: Transform, size: int) -> Array:
+    """A matrix whose rows have norm 1, so that all coefficients of white noise have the variance of the noise."""
+    matrix = np.asarray(transform(size), np.float64)
+    if (
+        matrix.shape != (size, size)
+        or not np.allclose(np.linalg.norm(matrix, axis=1), 1)
+        or not np.linalg.cond(matrix) < 100
+    ):
+        raise ValueError(
+            f"transform is {transform!r}; expected a function that returns an invertible matrix "
+            f"of {size} x {size} whose rows have norm 1"
         )
     return matrix
 
@@ -139,7 +209,7 @@ def risk(X: Array, theta: Array, noise: GroupNoise, P: Array, Q: Array) -> Array
 def sure(Y: Array, theta: Array, noise: GroupNoise, P: Array, Q: Array) -> Array:
     """Stein's unbiased estimate of the risk, |f(Y) - Y|² + 2 <Θ, S> - Σ S (Proposition 6.8)."""
     S = noise_in_coefficients(noise, P, Q)
-    denoised, _ = _combine(Y, theta, noise, P, Q)
+    denoised, _ = _combine(Y, theta, noise, P, Q, np.linalg.inv(P))
     return squared_norm(denoised - Y) + (S * (2 * theta - 1)).sum(axis=(-2, -1))
 
 
@@ -168,25 +238,30 @@ def pilot(
     Y: Array,
     X: Array,
     noise: GroupNoise,
-    matrices: Callable[[int, int], tuple[Array, Array]],
+    matrices: Callable[[Array], tuple[Array, Array, Array]],
     threshold: float | None,
 ) -> Estimate:
     """Step 1: keep or cancel each coefficient, or minimise SURE without a constraint; X is not used."""
-    P, Q = (as_array_like(matrix, Y) for matrix in matrices(*Y.shape[-2:]))
+    P, Q, inverse = matrices(Y)
     if threshold is None:
-        return _combine(Y, minimise_sure(Y, noise, P, Q), noise, P, Q)
-    return _combine(Y, keep_or_cancel(Y, noise, P, Q, threshold), noise, P, Q)
+        return _combine(Y, minimise_sure(Y, noise, P, Q), noise, P, Q, inverse)
+    return _combine(Y, keep_or_cancel(Y, noise, P, Q, threshold), noise, P, Q, inverse)
 
 
 def refine(
-    Y: Array, X: Array, noise: GroupNoise, matrices: Callable[[int, int], tuple[Array, Array]]
+    Y: Array,
+    X: Array,
+    noise: GroupNoise,
+    matrices: Callable[[Array], tuple[Array, Array, Array]],
 ) -> Estimate:
     """Step 2: Θ minimises the risk, with the pilot X in place of the true groups."""
-    P, Q = (as_array_like(matrix, Y) for matrix in matrices(*Y.shape[-2:]))
-    return _combine(Y, minimise_risk(X, noise, P, Q), noise, P, Q)
+    P, Q, inverse = matrices(Y)
+    return _combine(Y, minimise_risk(X, noise, P, Q), noise, P, Q, inverse)
 
 
-def _combine(Y: Array, theta: Array, noise: GroupNoise, P: Array, Q: Array) -> Estimate:
+def _combine(
+    Y: Array, theta: Array, noise: GroupNoise, P: Array, Q: Array, inverse: Array
+) -> Estimate:
     """P⁻¹(Θ ⊙ (PYQ))Q⁻¹, and a weight that is the same for all patches of the group.
 
     The weight is the inverse of the mean variance that remains in a pixel, Σ S ⊙ Θ² / (n m). The sum counts as at
@@ -197,7 +272,7 @@ def _combine(Y: Array, theta: Array, noise: GroupNoise, P: Array, Q: Array) -> E
     left = (S * theta**2).sum(axis=(-2, -1)) / (n * m)
     weight = 1 / left.clip(min=S.mean(axis=(-2, -1)) / (n * m))
     weights = library(Y).broadcast_to(weight[..., None], (*weight.shape, m))
-    return P.mT @ (theta * (P @ Y @ Q)) @ Q.mT, weights
+    return inverse @ (theta * (P @ Y @ Q)) @ Q.mT, weights
 
 
 # The kernels.
@@ -206,17 +281,18 @@ def _combine(Y: Array, theta: Array, noise: GroupNoise, P: Array, Q: Array) -> E
 def parameters_of(
     patch_transform: Transform, group_transform: Transform, threshold: float, n: int, m: int
 ) -> Array:
-    """The threshold, the matrices T, Q and Q', and their squares.
+    """The threshold, the matrices T, T⁻¹, Q and Q', and their squares.
 
-    T is padded with zeros to a whole panel, Q and Q' to whole vectors.
+    T and T⁻¹ are padded with zeros to a whole panel, Q and Q' to whole vectors.
     """
     p = math.isqrt(n)
     rows, side = -(-p // 8) * 8, -(-m // LANES) * LANES
-    T, Q, inverse = np.zeros((rows, rows)), np.zeros((m, side)), np.zeros((m, side))
-    T[:p, :p] = _checked(patch_transform, p)
-    Q[:, :m] = _checked(group_transform, m).T
-    inverse[:, :m] = Q[:, :m].T
-    matrices = np.concatenate([T.ravel(), Q.ravel(), inverse.ravel()])
+    T, Q = np.zeros((2, rows, rows)), np.zeros((2, m, side))
+    T[0, :p, :p] = _basis(patch_transform, p)
+    T[1, :p, :p] = np.linalg.inv(T[0, :p, :p])
+    Q[1, :, :m] = _orthonormal(group_transform, m)
+    Q[0, :, :m] = Q[1, :, :m].T
+    matrices = np.concatenate([T.ravel(), Q.ravel()])
     return np.concatenate([[threshold], matrices, matrices**2])
 
 
@@ -224,7 +300,7 @@ def parameters_of(
 def _forward(coefficients, work, Y, p, m, matrices):
     """coefficients (n x side, one patch per column) = PYQ."""
     n, side, rows = p * p, padded(m), panels(p)
-    T, Q = matrices, matrices[rows * rows :]
+    T, Q = matrices, matrices[2 * rows * rows :]
     row = p * side
     transposed(work, Y, side, padded(n))
     for x in range(p):
@@ -240,15 +316,15 @@ def _forward(coefficients, work, Y, p, m, matrices):
 def _backward(denoised, work, coefficients, p, m, matrices):
     """denoised (one patch per row) = P⁻¹ coefficients Q⁻¹; overwrites the coefficients."""
     n, side, rows = p * p, padded(m), panels(p)
-    T, Q = matrices, matrices[rows * rows + m * side :]
+    T, Q = matrices[rows * rows :], matrices[2 * rows * rows + m * side :]
     row = p * side
     product(work, ZERO, side, coefficients, ZERO, side, ONE, Q, ZERO, side, panels(n), side, m)
     for x in range(p):
         o = x * side
-        product(coefficients, o, row, T, ZERO, ONE, rows, work, o, row, rows, side, p)
+        product(coefficients, o, row, T, ZERO, rows, ONE, work, o, row, rows, side, p)
     for y in range(p):
         o = y * row
-        product(work, o, side, T, ZERO, ONE, rows, coefficients, o, side, rows, side, p)
+        product(work, o, side, T, ZERO, rows, ONE, coefficients, o, side, rows, side, p)
     transposed(denoised, work, padded(n), side)
 
 
@@ -260,7 +336,7 @@ def _noise(S, work, variance, p, m, matrices):
         for o in range(0, n * side, LANES):
             store(S, o, splat(variance[0]))
         return variance[0]
-    squares = matrices[rows * rows + 2 * m * side :]
+    squares = matrices[2 * (rows * rows + m * side) :]
     _forward(S, work, variance, p, m, squares)
     total = np.float32(0)
     for i in range(n):

@@ -76,6 +76,9 @@ class Estimator:
     parameters : callable, optional
         ``parameters(n, m)`` returns the numbers that are passed to the kernel as `parameters` for groups of m
         patches of n pixels. There are none by default.
+    window : callable, optional
+        ``window(p)`` returns p positive numbers: along each side of a patch of p x p pixels, how much its pixels count
+        in the average of overlapping patches. All count the same by default.
 
     Examples
     --------
@@ -94,6 +97,18 @@ class Estimator:
     formula: Callable[..., Estimate]
     kernel: Callable[..., None] | None = None
     parameters: Callable[[int, int], npt.ArrayLike] = lambda n, m: ()
+    window: Callable[[int], npt.ArrayLike] | None = None
+
+    def pixel_weights(self, patch: int) -> npt.NDArray[np.float32]:
+        """The window of a patch, an array of `patch` numbers."""
+        if self.window is None:
+            return np.ones(patch, np.float32)
+        weights = np.asarray(self.window(patch), np.float32)
+        if weights.shape != (patch,) or not (np.isfinite(weights) & (weights > 0)).all():
+            raise ValueError(
+                f"window({patch}) is {self.window(patch)!r}; expected {patch} positive numbers"
+            )
+        return weights
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ are columns: a group in memory is Y', row by row.)
 import numpy as np
 
 from ..kernels.compile import kernel, part
-from ..kernels.linalg import ones, padded
+from ..kernels.linalg import padded
 from ..kernels.simd import LANES, fma, load, splat, store
 
 
@@ -41,20 +41,22 @@ def aggregate_weights(weights, places, m, weight):
 
 
 @part
-def aggregate(group, weights, places, m, patch, mask, total, total_row, plane, planes):
+def aggregate(group, weights, places, m, patch, window, total, total_row, plane, planes):
     """Add weights[j] group[j] to `total` at places[j].
 
-    `mask` is ones(patch): it keeps whole vectors from writing beyond a row of a patch.
+    `window` is how much the pixels along a side of a patch count. Padded with zeros, it keeps whole vectors from
+    writing beyond a row of a patch.
     """
     size = padded(planes * patch * patch)
     for j in range(m):
         for v in range(0, patch, LANES):
-            factor = splat(weights[j]) * load(mask, v)
+            factor = splat(weights[j]) * load(window, v)
             for c in range(planes):
                 source = j * size + c * patch * patch + v
                 target = places[j] + c * plane + v
-                for _ in range(patch):
-                    store(total, target, fma(factor, load(group, source), load(total, target)))
+                for y in range(patch):
+                    share = factor * splat(window[y])
+                    store(total, target, fma(share, load(group, source), load(total, target)))
                     source += patch
                     target += total_row
 
@@ -73,38 +75,41 @@ def gather_all(image, image_row, plane, planes, places, patch):
 
 
 @kernel
-def aggregate_all(groups, weights, places, patch, total, total_row, plane, planes, weight):
+def aggregate_all(groups, weights, places, patch, window, total, total_row, plane, planes, weight):
     """`aggregate` for the group of each row of `places`."""
     count, m = places.shape
     group = np.zeros(padded(m) * padded(planes * patch * patch) + LANES, np.float32)
-    mask = ones(patch)
     for k in range(count):
         group[:-LANES] = groups[k].reshape(-1)
-        aggregate(group, weights[k], places[k], m, patch, mask, total, total_row, plane, planes)
+        aggregate(group, weights[k], places[k], m, patch, window, total, total_row, plane, planes)
         aggregate_weights(weights[k], places[k], m, weight)
 
 
 @kernel
-def normalise(total, weight, patch):
-    """Divide each pixel of `total`, in all planes, by the sum of the weights of the patches that cover it."""
+def normalise(total, weight, window):
+    """Divide each pixel of `total`, in all planes, by the sum of the weights of the patches that cover it.
+
+    `window` is how much the pixels along a side of a patch count.
+    """
     planes, height, width = total.shape
+    patch = len(window)
     columns = np.zeros(patch - 1 + width, np.float32)  # no patch begins left of the image
     sums = np.empty(width, np.float32)
     here = columns[patch - 1 :]
     for y in range(height):
         row = weight[y]
         for x in range(width):
-            here[x] = row[x]
+            here[x] = window[0] * row[x]
         for i in range(max(0, y - patch + 1), y):
-            row = weight[i]
+            row, share = weight[i], window[y - i]
             for x in range(width):
-                here[x] += row[x]
+                here[x] += share * row[x]
         for x in range(width):
-            sums[x] = here[x]
+            sums[x] = window[0] * here[x]
         for k in range(patch - 1):
-            left = columns[k : k + width]
+            left, share = columns[k : k + width], window[patch - 1 - k]
             for x in range(width):
-                sums[x] += left[x]
+                sums[x] += share * left[x]
         for c in range(planes):
             row = total[c, y]
             for x in range(width):
