@@ -53,6 +53,30 @@ def blurred_with(neighbour):
 # The model.
 
 
+def test_a_share_of_the_noise_is_removed(tmp_path):
+    """In memory, on disk, and from tensors that need a gradient."""
+    image = photograph(64)[..., 0] + 10 * noise_of(KERNELS["blur"], (64, 64))
+    whole, half = (
+        CorrelatedNoise(10, correlation_of(KERNELS["blur"]), share) for share in (1, 0.5)
+    )
+    assert whole != half
+    assert half == pickle.loads(pickle.dumps(half))
+    assert repr(half).endswith(", share=0.5)")
+    assert str(half) == f"{whole}, of which 50% is to be removed"
+    run = partial(nlridge.denoise, method="fast")
+    expected = (image + run(image, noise=whole)) / 2
+    result = run(image, noise=half)
+    np.testing.assert_allclose(result, expected, atol=1e-3)
+    np.testing.assert_array_equal(run(image, noise=half, out=tmp_path / "half.npy"), result)
+    # A strength of 1 / share removes all.
+    np.testing.assert_array_equal(
+        run(image, noise=half, strength=2), run(image, noise=whole, strength=2)
+    )
+    torch = pytest.importorskip("torch")
+    tensor = torch.tensor(image, requires_grad=True)
+    np.testing.assert_allclose(run(tensor, noise=half).detach(), result, atol=0.05)
+
+
 def test_a_kernel_has_the_correlation_of_the_noise_that_it_makes():
     kernel = np.random.default_rng(0).normal(size=(3, 4))
     noise = noise_of(kernel, (1000, 1000))
@@ -174,6 +198,7 @@ NOT_A_MATRIX = [[1.0, -0.9, -0.9], [-0.9, 1.0, -0.9], [-0.9, -0.9, 1.0]]
         (lambda: CorrelatedNoise(1, [[0.5, 1, 0.4]]), r"correlation differs for opposite distances; expected the same at \(dy, dx\) and \(-dy, -dx\)"),
         (lambda: CorrelatedNoise(1, [[1.5, 1, 1.5]]), "correlation is up to 1.5; expected at most 1"),
         (lambda: CorrelatedNoise(1, np.array(NOT_A_MATRIX)[..., None, None]), "correlation of the channels is .* in the middle; expected a positive semidefinite matrix"),
+        (lambda: CorrelatedNoise(1, [[1]], share=1.5), "share is 1.5; expected a number from 0 to 1"),
         (lambda: CorrelatedNoise.from_kernel(1, [[0, 0]]), "kernel is 0; expected at least one other number"),
         (lambda: CorrelatedNoise.from_kernel(1, np.ones((1, 600))), r"kernel has shape \(1, 600\); expected at most 508 pixels along an axis"),
         (lambda: CorrelatedNoise.from_kernel(1, np.ones((2, 2, 3, 3))), r"kernel has shape \(2, 2, 3, 3\); expected \(height, width\)"),

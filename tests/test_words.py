@@ -275,8 +275,30 @@ def test_correlated_noise_as_json():
             "words": "Gaussian noise with standard deviations of 7.4, 4.5 and 3.8 in the channels",
         },
         "lengths": [1, 2],
+        "share": 1.0,
         "words": f"{noise}",
     }
+
+
+def test_noise_that_may_be_texture_is_removed_so_far_as_cannot_be_seen():
+    """Texture that is stronger in some areas, blurred like noise after demosaicking."""
+    y, x = np.mgrid[:256, :320]
+    contrast = np.exp(1.5 * np.sin(x / 50) * np.cos(y / 40))
+    grain = draw(correlation_between(MODELS["correlated"], 1), (1, 256, 320), seed=0)[0]
+    image = np.rint(110 + 60 * np.sin(x / 90) + 6 * contrast * grain).clip(0, 255)
+    details = denoise_with_details(image.astype(np.uint8), method="fast")
+    assert isinstance(details.noise, nlridge.CorrelatedNoise)
+    assert 0 < details.noise.share < 0.5
+    assert 0 < details.removed < np.ptp(image) / 250  # 48 dB
+    sentence = (
+        r"of which \d+% is to be removed \(estimated\); removed .*, since it may be texture; "
+    )
+    assert re.search(sentence + "a larger strength removes more", str(details))
+    stronger = denoise_with_details(image.astype(np.uint8), method="fast", strength=2)
+    assert stronger.removed > 2 * details.removed
+    forced = denoise_with_details(image.astype(np.uint8), noise="correlated", method="fast")
+    assert forced.noise.share == 1
+    assert forced.removed > 2 * details.removed
 
 
 # Strength.

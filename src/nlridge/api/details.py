@@ -97,7 +97,10 @@ def noise_in_words(details: Described) -> str:
 def removed_in_words(details: Described, name: Callable[[str], str]) -> str:
     if not details.unchanged:
         share = details.removed / details.level
-        return f"{details.removed:.3g} (rms), {share:.0%} of its level"
+        words = f"{details.removed:.3g} (rms), {share:.0%} of its level"
+        if getattr(details.noise, "share", 1.0) == 1 or details.noise_given:
+            return words
+        return f"{words}, since it may be texture; a larger {name('strength')} removes more"
     if details.unchanged == _NO_STRENGTH:
         return f"nothing, since {_NO_STRENGTH}"
     if details.noise_given:
@@ -385,9 +388,8 @@ def summary_of(frame: Frame, result: npt.NDArray[Any], noise_given: bool) -> Den
 
 def _why_unchanged(frame: Frame, level: float, removed: float) -> str:
     plan = frame.plan
-    return why_unchanged(
-        level, removed, plan.tuning.strength, frame.pixels.dtype, visible=bool(plan.planes)
-    )
+    strength = plan.tuning.strength * max(plan.share, 1e-9)
+    return why_unchanged(level, removed, strength, frame.pixels.dtype, visible=bool(plan.planes))
 
 
 def _residual(frame: Frame, result: npt.NDArray[Any]) -> npt.NDArray[Any]:

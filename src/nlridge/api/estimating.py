@@ -121,7 +121,8 @@ def estimate_noise(
 
     Correlated noise is measured in calm blocks: its level as a curve of the brightness, and its correlation.
     The level is then chosen so that, in trial runs on a part of the image, the result and what is removed
-    from it are least alike. With ``kind="auto"``, noise is taken to be correlated only if that is certain.
+    from it are least alike. With ``kind="auto"``, noise that may as well be texture has a `share` below 1: so
+    much of it is removed that the change is not visible.
 
     Noise that grows with the signal is assumed to do so equally in all channels. Gaussian noise has one
     level for all channels if their levels differ by less than 15 %, and otherwise one for each.

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..algorithm.tuning import DEFAULT
 from ..checks import shown
 from ..noise import Noise
 from ..noise.correlated import CorrelatedNoise
@@ -16,6 +17,7 @@ from ..planning.doubts import doubt_about, doubt_about_colour, warn_about
 from ..planning.layout import layout_of
 from ..planning.levels import levels_of
 from ..planning.options import Options
+from ..planning.plan import share_of
 from ..planning.ranges import known_ends, typical_ends
 from ..progress import Progress
 from ..torch import NLRidge
@@ -69,7 +71,7 @@ def _denoise_frames(
     levels = None if options.noise is None else levels_of(options.noise, layout)
     clean = []
     for k, frame in enumerate(layout.frames(image)):
-        noise = options.noise or estimated_noise(on_host(frame), None, options.kind)
+        noise = options.noise or _estimated(on_host(frame), options.kind)
         _check_noise(noise, where)
         level = np.reshape(noise.level, (-1, 1, 1)) if levels is None else frame_of(levels, k)
         floats = frame if frame.is_floating_point() else frame.float()
@@ -90,7 +92,8 @@ def _denoise_frames(
         correlation = getattr(noise, "correlation", None)
         module = NLRidge(options.method, data_range=data_range, correlation=correlation)
         module.tuning = options.tuning
-        clean.append(module(floats[None], torch.tensor(level))[0])
+        changed = module(floats[None], torch.tensor(level))[0]
+        clean.append(_in_part(floats, changed, share_of(noise, options.tuning)))
     result: Tensor = layout.like_image(torch.stack(clean))
     return result
 
@@ -129,9 +132,21 @@ def _denoise_sequences(
         module = NLRidge(plan.recipe, data_range=1e-200, correlation=correlation, kind="video")
         module.tuning, module.is_video = options.tuning, sequence.is_video
         levels = sequences.frames(k).levels if sequence.levels is None else sequence.levels[None]
-        clean.append(module(floats, torch.tensor(levels)))
+        changed = module(floats, torch.tensor(levels))
+        clean.append(_in_part(floats, changed, plan.share))
     result: Tensor = sequences.layout.like_image(torch.stack(clean))
     return result
+
+
+def _estimated(pixels: Any, kind: str) -> Noise:
+    """Estimate noise; noise that may be texture depends on the brightness, which tensors do not support."""
+    noise = estimated_noise(pixels, None, kind)
+    return noise if share_of(noise, DEFAULT) == 1 else estimated_noise(pixels, None, "gaussian")
+
+
+def _in_part(noisy: Tensor, changed: Tensor, share: float) -> Tensor:
+    """Make a share of the changes."""
+    return changed if share == 1 else noisy + share * (changed - noisy)
 
 
 def _check_noise(noise: Noise, where: str) -> None:

@@ -526,7 +526,11 @@ def _as_json(noise: Noise) -> dict[str, Any]:
     """Return the fields of a noise model: the lengths of a correlation, and the median of a map."""
     fields: dict[str, Any]
     if isinstance(noise, CorrelatedNoise):
-        fields = {"noise": _as_json(noise.noise), "lengths": noise.lengths}
+        fields = {
+            "noise": _as_json(noise.noise),
+            "lengths": noise.lengths,
+            "share": noise.share,
+        }
     else:
         fields = {
             name: float(np.nanmedian(value)) if isinstance(value, np.ndarray) else value

@@ -137,7 +137,13 @@ def clean_clip(
         level,
         removed,
         # Nothing at all is removed if the noise is invisible.
-        why_unchanged(level, removed, strength, dtype, visible=removed > 0),
+        why_unchanged(
+            level,
+            removed,
+            strength * getattr(noises[0], "share", 1.0),
+            dtype,
+            visible=removed > 0,
+        ),
         noises[1] if len(noises) > 1 else None,
         "" if frames == "independent" else "time",
         warnings,

@@ -29,6 +29,9 @@ class CorrelatedNoise:
         The autocorrelation of the noise, with the distance 0 in the middle, where it is 1; both sides are odd. It
         is 0 beyond. With a first axis, there is one for each channel; with two, ``correlation[i, j]`` is the
         correlation of the noise of channel i with that of channel j, which otherwise is independent.
+    share : float, default 1.0
+        How much of the noise to remove, from 0 to 1; the rest stays in the image. `estimate_noise` sets it below 1 if
+        what it has found may as well be texture. A strength above 1 raises it by that factor.
 
     See Also
     --------
@@ -54,10 +57,14 @@ class CorrelatedNoise:
 
     noise: Noise
     correlation: Array
+    share: float
 
-    def __init__(self, noise: Any, correlation: npt.ArrayLike) -> None:
+    def __init__(self, noise: Any, correlation: npt.ArrayLike, share: float = 1.0) -> None:
         object.__setattr__(self, "noise", _checked_noise(noise))
         object.__setattr__(self, "correlation", _checked_correlation(correlation))
+        if not 0 <= number("share", share) <= 1:
+            raise ValueError(f"share is {shown(share)}; expected a number from 0 to 1")
+        object.__setattr__(self, "share", float(share))
 
     @classmethod
     def from_kernel(cls, noise: Any, kernel: npt.ArrayLike) -> "CorrelatedNoise":
@@ -210,23 +217,26 @@ class CorrelatedNoise:
 
     def __repr__(self) -> str:
         shape = self.correlation.shape
-        return f"CorrelatedNoise({self.noise!r}, correlation=an array of shape {shape})"
+        share = "" if self.share == 1 else f", share={self.share:.4g}"
+        return f"CorrelatedNoise({self.noise!r}, correlation=an array of shape {shape}{share})"
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, CorrelatedNoise)
             and self.noise == other.noise
             and np.array_equal(self.correlation, other.correlation)
+            and self.share == other.share
         )
 
     def __hash__(self) -> int:
-        return hash((CorrelatedNoise, self.noise, self.correlation.tobytes()))
+        return hash((CorrelatedNoise, self.noise, self.correlation.tobytes(), self.share))
 
     def __str__(self) -> str:
         height, width = self.lengths
         extent = f"{height}" if height == width else f"{height} x {width}"
         pixels = "pixel" if height == width == 1 else "pixels"
-        return f"{self.noise}, correlated over about {extent} {pixels}"
+        share = "" if self.share == 1 else f", of which {self.share:.0%} is to be removed"
+        return f"{self.noise}, correlated over about {extent} {pixels}{share}"
 
     @property
     def lengths(self) -> tuple[int, int]:

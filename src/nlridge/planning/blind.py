@@ -13,6 +13,7 @@ from ..noise.camera import CorrelatedEstimate, correlated_noise_of
 from ..noise.correlated import CorrelatedNoise
 from ..noise.curve import CurveNoise
 from ..noise.estimation import noise_of, usable_channels
+from ..noise.gaussian import GaussianNoise
 from .options import Options
 from .pixels import restored, stabilised
 from .plan import Facts, covariance_of, plan_for
@@ -25,6 +26,7 @@ def estimated_noise(
     pixels: npt.NDArray[Any], missing: Mask | None, kind: str = "auto", workers: int = 1
 ) -> Noise:
     """Estimate the noise of an image of (channels, height, width); see `estimate_noise`."""
+    estimate = None
     if kind in ("auto", "correlated"):
         estimate = _correlated(pixels, missing, workers)
         if estimate is not None and (estimate.sure or kind == "correlated"):
@@ -34,7 +36,13 @@ def estimated_noise(
                 "image has no correlated noise (the kind 'correlated'), or too few pixels to measure it; "
                 "expected the kind 'auto', 'gaussian' or 'poisson'"
             )
-    return noise_of(pixels, missing, kind)
+    white = noise_of(pixels, missing, kind)
+    if estimate is None or estimate.share == 0 or not isinstance(white, GaussianNoise):
+        return white
+    if np.max(white.level) > estimate.invisible:
+        return white
+    # It may as well be texture. If so, removing a share of it is not visible.
+    return CorrelatedNoise(estimate.base, estimate.correlation, estimate.share)
 
 
 def _correlated(
@@ -49,7 +57,7 @@ def _correlated(
     if estimate is None or unit == 1:
         return estimate
     values, sigmas = (unit * np.array(x) for x in (estimate.base.values, estimate.base.sigmas))
-    return estimate._replace(base=CurveNoise(values, sigmas))
+    return estimate._replace(base=CurveNoise(values, sigmas), invisible=unit * estimate.invisible)
 
 
 def _trial(workers: int, image: Array, base: CurveNoise, correlation: Array) -> Array:

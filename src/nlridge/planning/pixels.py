@@ -97,6 +97,11 @@ def restored(
                 with np.errstate(over="ignore"):
                     values = np.divide(stable[rows], plan.scales[channel], dtype=np.float64)
                 values = plan.result_noise.restore(values)
+                if plan.share < 1:
+                    with np.errstate(invalid="ignore"):  # missing pixels may be NaN
+                        values = pixels[channel, rows] + plan.share * (
+                            values - pixels[channel, rows]
+                        )
                 # A result may be slightly larger than the largest pixel, and would overflow near the dtype's limit.
                 values = np.clip(values, -largest, largest)
                 valid = True if missing is None else ~missing[channel, rows]

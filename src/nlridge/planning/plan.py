@@ -80,6 +80,11 @@ class Plan:
             noise = noise.weakened(self.runs[-1].share)
         return noise
 
+    @property
+    def share(self) -> float:
+        """How much of what the algorithm removes is to be removed."""
+        return share_of(self.noise, self.tuning)
+
     def passes(self) -> Iterator[tuple[tuple[int, int], Pass]]:
         """The passes over a set of planes, each with the shape of its image."""
         if not self.runs:
@@ -97,6 +102,11 @@ class Plan:
         """The autocovariance of the noise of each plane of a set; None for white noise."""
         between = correlation_between(self.noise, self.shape[0])
         return None if between is None else planes.correlation(between, self.levels * self.scales)
+
+
+def share_of(noise: Noise, tuning: Tuning) -> float:
+    """How much of what the algorithm removes is to be removed; see `CorrelatedNoise`."""
+    return min(1.0, getattr(noise, "share", 1.0) * max(1.0, tuning.strength))
 
 
 def plan_for(

@@ -62,6 +62,7 @@ class Measured(NamedTuple):
         noise = self.facts.noise
         dtype = self.facts.dtype
         coarse = dtype is not None and dtype.kind in "ui" and self.level < ROUNDING
+        doubtful = getattr(noise, "share", 1.0) < 1
         kinds: dict[type[Any], str] = {
             CorrelatedNoise: "correlated",
             PoissonGaussianNoise: "poisson",
@@ -70,7 +71,7 @@ class Measured(NamedTuple):
             "words": str(noise),
             "kind": kinds.get(type(noise), "gaussian"),
             "level": float(f"{self.level:.4g}"),
-            "sure": (self.given or not coarse) and not self.rough,
+            "sure": (self.given or not (coarse or doubtful)) and not self.rough,
         }
 
 
