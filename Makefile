@@ -3,6 +3,7 @@
 # make bench   the paper's tables and figures, and speed (DATA=folder of test images)
 # make faults  kill a run, and fill the disk, at every operation on files
 # make docs    the documentation, in site/
+# make napari  the plug-in for napari in a real viewer, in an environment of its own
 # make fuzz    hostile input for SECONDS=60 seconds
 # make lint    format, lint and types only; make format fixes what it can
 
@@ -16,7 +17,7 @@ SECONDS ?= 60
 SOURCES := $(shell cat $$(find src -name '*.py' | sort) | cksum | cut -d' ' -f1)
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/kernels-$(SOURCES)
 
-.PHONY: demo test lint format bench faults docs fuzz clean
+.PHONY: demo test lint format bench faults docs napari fuzz clean
 
 demo: $(VENV)/demo
 	@$(BIN)/nlridge demo $(if $(IMAGE),"$(IMAGE)") $(if $(SIGMA),--sigma $(SIGMA)) $(ARGS)
@@ -44,15 +45,28 @@ faults: $(VENV)/test
 docs: $(VENV)/docs
 	@$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs site && echo site/index.html
 
+# A screen that nobody sees, unless there is one; warnings of napari and Qt are not errors of ours.
+napari: .venv-napari/test-napari
+	@$(if $(DISPLAY),,$(shell command -v xvfb-run) $(if $(shell command -v xvfb-run),--auto-servernum)) \
+		.venv-napari/bin/python -m pytest -W default tests/test_napari.py $(ARGS)
+
 fuzz: export OMP_NUM_THREADS := 1
 fuzz: $(VENV)/test
 	@$(BIN)/python -m fuzz --seconds $(SECONDS) $(ARGS)
 
 # An environment for each purpose in one place: its stamp is renewed when the requirements change.
 $(VENV)/%: pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	$(environment)
+
+# napari's plug-in for pytest has no place in the other tests.
+.venv-napari/%: pyproject.toml
+	$(environment)
+
+define environment
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
 	@touch $@
+endef
 
 clean:
-	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis site demo.png
+	rm -rf $(VENV) .venv-napari .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis site demo.png

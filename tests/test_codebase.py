@@ -56,6 +56,7 @@ ORDER = [
     "jobs",
     "pages",
     "studio",
+    "napari",
     "cli",
 ]
 """Folders, and modules beside them: none imports from those after it."""

@@ -76,7 +76,7 @@ def denoise_block(
     else:
         offsets = np.zeros(len(sizes) * most, np.intp)
         match(
-            window.cut(inputs.similar, line.window, FAR).reshape(-1),
+            window.cut(inputs.similar, line.window, float(FAR)).reshape(-1),
             width,
             plane,
             len(inputs.similar),

@@ -350,7 +350,7 @@ def _denoise_groups_by_formula(
             return gathered[:, :m, :n].mT.astype(np.float64)
 
         Y, X = groups(images.noisy), groups(images.guide)
-        V = (
+        V: Any = (
             float(images.variance[0])
             if len(images.variance) == 1
             else groups(images.variance, images.variance_plane)

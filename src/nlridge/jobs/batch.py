@@ -33,6 +33,7 @@ from ..files.video import is_video_name
 from ..noise import Noise
 from ..noise.poisson import PoissonGaussianNoise
 from ..planning.calibration import Calibration
+from ..planning.plan import float_type
 from .words import recorded_warnings
 
 MARK = "_denoised"
@@ -366,12 +367,14 @@ def clean_picture(
     progress: Callable[[float], None],
     frames: str = "independent",
     calibration: Calibration | None = None,
+    rounded: bool = True,
     **options: Any,
 ) -> tuple[Picture, list[Denoised | None]]:
     """Denoise all frames of a picture; returns the new picture and the details of each frame.
 
     `frames` says how they belong together (see `sequence_of`).  Frames of a stack that have no valid pixels are kept as
     they are, and have no details.  With a `calibration`, pixels are equalised, and the noise is that of the camera.
+    Pixels are `rounded` to the type of the picture, or remain floats.
     """
     notes = [*picture.notes]
     if calibration is not None:
@@ -382,7 +385,11 @@ def clean_picture(
         for layer in picture.layers
         for index in layer.frames(sequence_of(layer, frames)[0])
     ]
-    results = {id(layer): np.empty_like(layer.pixels) for layer in picture.layers}
+    types = {
+        id(layer): layer.pixels.dtype if rounded else exact_floats(layer.pixels.dtype)
+        for layer in picture.layers
+    }
+    results = {id(layer): np.empty_like(layer.pixels, types[id(layer)]) for layer in picture.layers}
     all_details: dict[tuple[Any, ...], Denoised | None] = {}
     missing = [_is_missing(layer.pixels[index]) for layer, index, *_ in sequences]
     if all(missing):
@@ -412,7 +419,7 @@ def clean_picture(
         details = denoise_with_details(
             with_exact_floats(pixels), progress=sequence_progress, **arguments
         )
-        results[id(layer)][index] = to_dtype(details.image, layer.pixels.dtype)
+        results[id(layer)][index] = to_dtype(details.image, types[id(layer)])
         if any(all_details.values()):  # only the images of the first frame are used later
             empty = np.empty(0, np.float32)
             details = replace(details, image=empty, pilot=empty, residual=empty)
@@ -534,6 +541,11 @@ def with_exact_floats(pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Convert integers that float32 cannot represent exactly to float64; return other pixels unchanged."""
     wide = pixels.dtype.kind in "ui" and pixels.dtype.itemsize >= 4
     return pixels.astype(np.float64) if wide else pixels
+
+
+def exact_floats(dtype: "np.dtype[Any]") -> "np.dtype[Any]":
+    """Return the type of results that are not rounded."""
+    return float_type(with_exact_floats(np.empty(0, dtype)).dtype)
 
 
 def noise_in(picture: Picture, kind: str) -> Iterator[tuple[Any, int, int]]:

@@ -268,7 +268,7 @@ def _open_tiff(path: Path) -> OpenedArray:
             raw = RawArray(path, dtype, series.shape, series.dataoffset)
             return OpenedArray(raw, axes, None, (), *known)
         _zarr()  # raises ImportError now rather than when the array is read
-        rows = page.tile[0] if page.is_tiled else page.rowsperstrip
+        rows = page.tile[0] if page.tile else page.rowsperstrip
         chunks = [rows if axis == "Y" else 1 for axis in axes]
         array = TiffArray(path, series.dtype, series.shape, tuple(chunks))
         return OpenedArray(array, axes, None, (), *known)

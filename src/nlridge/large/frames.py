@@ -271,8 +271,8 @@ def _bounds(source: Source) -> tuple[Bounds, ...]:
                 some = [array[:, :, columns.start : columns.stop] for array in arrays]
                 pixels, missing, levels = part_of(rows, some)
                 assert levels is not None
-                negative += np.count_nonzero(levels < 0)
-                positive += np.count_nonzero(levels > 0)
+                negative += int(np.count_nonzero(levels < 0))
+                positive += int(np.count_nonzero(levels > 0))
                 yield levels, missing, pixels
 
     bounds = bounds_of(parts())

@@ -179,8 +179,8 @@ def _scan(sources: Sequence[Source]) -> Scan:
         pixels, missing, levels = part_of(rows, arrays)
         valid += missing is None or not missing.all()
         if levels is not None:
-            negative += np.count_nonzero(levels < 0)
-            positive += np.count_nonzero(levels > 0)
+            negative += int(np.count_nonzero(levels < 0))
+            positive += int(np.count_nonzero(levels > 0))
             usable_levels(levels, missing, pixels)
     if negative:
         raise ValueError(f"sigma is negative in {negative} pixels; expected 0 or more")

@@ -260,7 +260,7 @@ def _lower_edge(heights: Array) -> Array:
     stiffness = _SLOPE * slopes.T @ slopes + _BEND * bends.T @ bends
     trust = np.ones_like(heights)
     for _ in range(30):
-        edge: Array = np.linalg.solve(np.diag(trust) + stiffness, trust * heights)
+        edge = np.asarray(np.linalg.solve(np.diag(trust) + stiffness, trust * heights), np.float64)
         trust = 1 / (1 + (np.maximum(heights - edge, 0) / _ABOVE) ** 2)
     return edge
 

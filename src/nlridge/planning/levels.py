@@ -150,7 +150,7 @@ def bounds_of(
     not_finite = 0
     for levels, missing, pixels in parts:
         absent = _absent(levels, missing)
-        not_finite += np.count_nonzero(~np.isfinite(levels) & ~absent)
+        not_finite += int(np.count_nonzero(~np.isfinite(levels) & ~absent))
         for k, level in enumerate(levels):
             valid = np.minimum(level[~absent[k] & (level > 0)], LARGEST)
             counts[k] = counted(valid, counts.get(k))

@@ -192,7 +192,7 @@ class Studio:
                 chunk = await asyncio.wait_for(anext(stream), self.limits.seconds_idle)
             except StopAsyncIteration:
                 return
-            except asyncio.TimeoutError:
+            except TimeoutError:
                 raise Refused(408, "the upload paused for too long; expected all of it") from None
             received += len(chunk)
             if received > most:

@@ -44,7 +44,7 @@ class Events:
             while queue in self._clients or not queue.empty():
                 try:
                     data = await asyncio.wait_for(queue.get(), _ALIVE)
-                except asyncio.TimeoutError:
+                except TimeoutError:
                     yield ": alive\n\n"
                     continue
                 if data is None:

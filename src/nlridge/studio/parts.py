@@ -24,6 +24,7 @@ from ..large.run import run
 from ..noise import Noise
 from ..noise.correlated import CorrelatedNoise
 from ..noise.poisson import PoissonGaussianNoise
+from ..noise.sampling import deviation_in
 from ..planning.blind import estimated_noise
 from ..planning.doubts import ROUNDING
 from ..planning.facts import facts_of
@@ -41,7 +42,6 @@ Progress = Callable[[int, int], object]
 
 _SAMPLE = 2**18  # pixels of a channel that the level of the noise is computed from
 _GLANCE = 128  # the side of the squares that a first estimate is made from
-_CLOSE = 1.15  # channels whose levels differ by a smaller factor have the same noise
 _BAND = 512  # rows of a large image that are denoised at a time
 
 
@@ -126,7 +126,8 @@ def noise_arguments(planes: Pixels, choice: Choice) -> dict[str, Any]:
     if isinstance(choice, str):
         return {} if choice == "auto" else {"noise": choice}
     if isinstance(choice, tuple):
-        return {"sigma": deviation_in(planes, choice)}
+        left, top, width, height = choice
+        return {"sigma": deviation_in(planes[:, top : top + height, left : left + width])}
     return {"sigma": choice}
 
 
@@ -138,31 +139,6 @@ def arguments_of(planes: Pixels, settings: Settings, choice: Choice) -> dict[str
         "colour": settings.colour,
         **noise_arguments(planes, choice),
     }
-
-
-def deviation_in(planes: Pixels, rectangle: Rectangle) -> float | list[float]:
-    """Return the standard deviation of the noise in a flat part of a frame, beside a gradient; to four digits.
-
-    Channels have a number each, unless their noise is about the same.
-    """
-    left, top, width, height = rectangle
-    y, x = np.mgrid[:height, :width]
-    plane = np.stack([np.ones(x.size), x.ravel(), y.ravel()], axis=1)
-    deviations = []
-    for channel in planes[:, top : top + height, left : left + width]:
-        values = channel.astype(np.float64).ravel()
-        valid = np.isfinite(values)
-        if np.count_nonzero(valid) <= 3:
-            raise ValueError("rectangle has no valid pixels; expected an area with noise")
-        fit, *_ = np.linalg.lstsq(plane[valid], values[valid], rcond=None)
-        rest = values[valid] - plane[valid] @ fit
-        deviations.append(float(np.sqrt(np.sum(rest**2) / (rest.size - 3))))
-    if not max(deviations) > 0:
-        raise ValueError("rectangle has no noise; expected an area with noise")
-    if max(deviations) < _CLOSE * min(deviations):
-        deviations = [float(np.sqrt(np.mean(np.square(deviations))))]
-    rounded = [float(f"{value:.4g}") for value in deviations]
-    return rounded[0] if len(rounded) == 1 else rounded
 
 
 def planned(planes: Pixels, measured: Measured, settings: Settings, method: str) -> Frame:
