@@ -84,3 +84,58 @@ def test_the_citation_has_this_version_and_the_paper():
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {nlridge.__version__}\n" in citation
     assert re.search(r"preferred-citation:.*Herbreteau.*Kervrann.*year: 2022", citation, re.DOTALL)
+
+
+WITHOUT_FILES = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("imagecodecs", "tifffile", "shtab"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+import numpy as np
+import nlridge
+from nlridge.cli import main
+noisy = np.random.default_rng(0).normal(0, 20, (32, 32))
+assert np.std(nlridge.denoise(noisy, sigma=20, method="fast")) < 5
+assert nlridge.denoise(noisy, sigma=20, method="fast", out="a.npy").shape == (32, 32)
+sys.exit(main(["denoise", "photo.png"]))
+"""
+
+
+def test_arrays_need_no_libraries_for_files(tmp_path):
+    """They are left out of the conda package nlridge-core; files are then refused in a sentence."""
+    (tmp_path / "photo.png").touch()
+    command = [sys.executable, "-c", WITHOUT_FILES]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    sentence = r"nlridge: the command line needs (\w+), which is not installed: pip install \1"
+    assert re.fullmatch(sentence, done.stderr.splitlines()[-1])
+    assert (tmp_path / "a.npy").exists()
+
+
+def test_versions_of_python_agree():
+    """In the metadata, the recipe for conda, the workflow and the pages."""
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (least,) = re.findall(r'^requires-python = ">=(3\.\d+)"$', project, re.MULTILINE)
+    named = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', project)
+    assert named[0] == least
+    recipe = (ROOT / "packaging" / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+    assert f'python_min: "{least}"' in recipe
+    assert f'version: "{nlridge.__version__}"' in recipe
+    assert f"with Python {least} or later" in (ROOT / "README.md").read_text(encoding="utf-8")
+    policy = (ROOT / "docs" / "policy.md").read_text(encoding="utf-8")
+    assert f"Python {named[0]} to {named[-1]}" in policy
+    workflow = (ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8")
+    assert f'["{named[0]}", "{named[-1]}"]' in workflow
+
+
+def test_the_recipe_requires_what_the_package_requires():
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"^dependencies = \[\n(.*?)^\]", project, re.MULTILINE | re.DOTALL)
+    required = {tuple(one) for one in re.findall(r'"([\w-]+)>=([\d.]+)"', listed)}
+    recipe = (ROOT / "packaging" / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+    stated = {tuple(one) for one in re.findall(r"^ +- ([\w-]+) >=([\d.]+)$", recipe, re.MULTILINE)}
+    assert required == stated
