@@ -1,14 +1,18 @@
 """Raw images: denoised before and after they are developed, copied through DNG, and the time and memory they take."""
 
+import io
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
+from scipy import ndimage
 
 import nlridge
+from nlridge.files.dng import RawFile, camera_tags, dng_bytes, raw_tags
 
 from .images import image_sets, psnr
 from .progress import shown
@@ -16,6 +20,13 @@ from .real import true_noise
 
 BLACK, WHITE = 512, 16383
 BALANCE = np.array([2.0, 1.0, 1.6])  # the factors of red, green and blue
+XYZ_TO_SRGB = np.array(
+    [[3.2404542, -1.5371385, -0.4985314], [-0.9692660, 1.8760108, 0.0415560], [0.0556434, -0.2040259, 1.0572252]]
+)  # fmt: skip
+COLUMNS = (
+    "noisy; denoised after developing: noise estimated, level known but taken for white, level at each brightness and "
+    "correlation known; denoised before: noise estimated, known"
+)
 # Photons at white, and the read noise in photons: a bright scene at a high ISO, and a dark one.
 LEVELS = {"moderate": (500, 3.0), "strong": (150, 3.0)}
 
@@ -30,6 +41,12 @@ def add_arguments(parser):
     )
     parser.add_argument(
         "--scenes", type=int, default=8, help="number of synthetic raw scenes (default: 8)"
+    )
+    parser.add_argument(
+        "--developer",
+        choices=DEVELOPERS,
+        default="libraw",
+        help="how synthetic raw scenes are developed (default: libraw)",
     )
 
 
@@ -57,29 +74,39 @@ def photographed(mosaic, photons, read_noise, seed):
 
 
 def developed(values):
-    """Demosaicked by bilinear interpolation, with the white balance and the tone curve of sRGB."""
+    """Developed by LibRaw, with its default demosaicking (AHD) and the tone curve of sRGB."""
+    import rawpy
+
+    pixels = np.rint(np.clip(values, 0, WHITE)).astype(np.uint16)
+    height, width = pixels.shape
+    area = (0, 0, height, width)
+    tags = camera_tags("<", XYZ_TO_SRGB, BALANCE, b"A camera")
+    of_raw = raw_tags("<", "RGGB", [BLACK] * 4, WHITE, area, (0, 0, width, height))
+    file = RawFile(pixels, area, "<", tags, of_raw)
+    with rawpy.imread(io.BytesIO(dng_bytes(file, compressed=False))) as raw:
+        options = {"use_camera_wb": True, "no_auto_bright": True, "gamma": (2.4, 12.92)}
+        return raw.postprocess(output_bps=16, **options) / 257.0
+
+
+def interpolated(values):
+    """Developed by bilinear interpolation, with the white balance and the tone curve of sRGB."""
     light = np.clip((np.asarray(values, np.float64) - BLACK) / (WHITE - BLACK), 0, 1)
-    wide = np.pad(light, 1, "reflect")
-    y, x = np.mgrid[-1 : len(light) + 1, -1 : light.shape[1] + 1]
-    places = {0: (y % 2 == 0) & (x % 2 == 0), 1: (y + x) % 2 == 1, 2: (y % 2 == 1) & (x % 2 == 1)}
     channels = []
-    for place in places.values():
-        total, weight = (
-            sum(
-                (2 - abs(dy)) * (2 - abs(dx)) * a[1 + dy : a.shape[0] - 1 + dy, 1 + dx : a.shape[1] - 1 + dx]
-                for dy in (-1, 0, 1)
-                for dx in (-1, 0, 1)
-            )
-            for a in (wide * place, place.astype(float))
-        )  # fmt: skip
-        own = place[1:-1, 1:-1]
-        channels.append(np.where(own, light, total / weight))
+    for places in ([(0, 0)], [(0, 1), (1, 0)], [(1, 1)]):
+        own = np.zeros(light.shape)
+        for y, x in places:
+            own[y::2, x::2] = light[y::2, x::2]
+        kernel = [[1, 2, 1], [2, 4, 2], [1, 2, 1]] if len(places) == 1 else [[0, 1, 0], [1, 4, 1], [0, 1, 0]]  # fmt: skip
+        channels.append(ndimage.convolve(own, np.array(kernel) / 4, mode="mirror"))
     linear = np.clip(np.stack(channels, axis=-1) * BALANCE, 0, 1)
     return 255 * np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
 
 
+DEVELOPERS = {"libraw": developed, "bilinear": interpolated}
+
+
 def _scenes(options):
-    """PSNR after the same development."""
+    """PSNR after the same development, whose result for the mosaic without noise is the truth."""
     sets = image_sets(options.data, options.sets or ["cbsd68"], None)
     images = [image for images in sets.values() for image in images if image[2].ndim == 3]
     if not images:
@@ -88,52 +115,88 @@ def _scenes(options):
         images = [(k, name, getattr(data, name)()[::2, ::2]) for k, name in enumerate(("astronaut", "coffee", "rocket", "cat"))]  # fmt: skip
     images = images[:: max(1, len(images) // options.scenes)][: options.scenes]
     mosaic = nlridge.Mosaic("RGGB", BLACK, WHITE)
+    develop = DEVELOPERS[options.developer]
     for method in options.methods or ("standard",):
         for level, (photons, read_noise) in LEVELS.items():
+            gain = (WHITE - BLACK) / photons
+            model = nlridge.PoissonGaussianNoise(gain, read_noise * gain)
+            print(
+                f"\nraw scenes, {level} noise, {method}, developed by {options.developer}, PSNR: {COLUMNS}"
+            )
             rows = []
             for seed, name, image in shown(images, f"raw, {level}, {method}"):
                 truth = mosaic_of(image)
                 noisy = photographed(truth, photons, read_noise, seed)
-                expected = developed(BLACK + (WHITE - BLACK) * truth)
-                picture = developed(noisy)
-                noise = true_noise(picture, expected)
-                gain = (WHITE - BLACK) / photons
-                model = nlridge.PoissonGaussianNoise(gain, read_noise * gain)
-                after = (
-                    nlridge.denoise(picture, noise=noise, method=method, channel_axis=-1),
-                    nlridge.denoise(picture, method=method, channel_axis=-1),
-                )
-                before = (
-                    nlridge.denoise(noisy, mosaic=mosaic, method=method),
-                    nlridge.denoise(noisy, mosaic=mosaic, noise=model, method=method),
-                )
-                results = [picture, *after, *map(developed, before)]
-                rows.append([psnr(result, expected) for result in results])
+                expected = develop(BLACK + (WHITE - BLACK) * truth)
+                picture = develop(noisy)
+                white = nlridge.GaussianNoise(float(np.std(picture - expected)))
+                after = [
+                    nlridge.denoise(picture, noise=noise, method=method, channel_axis=-1)
+                    for noise in (None, white, true_noise(picture, expected))
+                ]
+                before = [
+                    develop(nlridge.denoise(noisy, mosaic=mosaic, noise=noise, method=method))
+                    for noise in (None, model)
+                ]
+                rows.append([psnr(result, expected) for result in (picture, *after, *before)])
                 print(f"  {name:14s}", *(f"{value:6.2f}" for value in rows[-1]), flush=True)
             print(
-                f"\nraw scenes, {level} noise, {method}, {len(rows)} scenes, mean PSNR after developing: noisy; after, "
-                "noise known and estimated; before, noise estimated and known"
+                f"  mean of {len(rows):3d}   ",
+                *(f"{v:6.2f}" for v in np.mean(rows, axis=0)),
+                flush=True,
             )
-            print(" ", *(f"{value:.2f}" for value in np.mean(rows, axis=0)), flush=True)
+
+
+# What exiftool says of how pixels are stored and of the file itself, and what is not true of a copy: the maker notes are
+# dropped, and the copy has a preview and a newer version of the format.
+STORED = {
+    "SourceFile", "ExifToolVersion", "BitsPerSample", "Compression", "DNGVersion", "DNGBackwardVersion", "ImageWidth",
+    "ImageHeight", "ImageSize", "Megapixels", "PhotometricInterpretation", "PlanarConfiguration", "RowsPerStrip",
+    "SamplesPerPixel", "StripByteCounts", "StripOffsets", "SubfileType", "TileWidth", "TileLength", "TileOffsets",
+    "TileByteCounts", "ThumbnailTIFF", "YCbCrSubSampling", "XResolution", "YResolution", "ResolutionUnit",
+    "TIFF-EPStandardID", "CompressedBitsPerPixel", "FileType", "FileTypeExtension", "MIMEType",
+}  # fmt: skip
+
+
+def _tags(path):
+    """The tags of a file by exiftool, as text."""
+    said = subprocess.run(
+        ["exiftool", "-j", "-G0", str(path)], check=True, capture_output=True, text=True
+    ).stdout
+    tags = (name.split(":") for name in json.loads(said)[0])
+    values = json.loads(said)[0]
+    return {name[-1]: values[":".join(name)] for name in tags if name[0] not in ("File", "MakerNotes") and name[-1] not in STORED}  # fmt: skip
 
 
 def _copies(options):
-    """Whether raw files keep their pixels and their tags."""
+    """Whether raw files keep their pixels and their tags if nothing is removed."""
     import rawpy
 
-    from nlridge.files import read, write
-
     folder = Path(options.data or ".") / "raw"
-    print("\nraw files copied through DNG: pixels, sizes, levels, white balance, colour matrix")
+    print(
+        "\nraw files copied by nlridge denoise --strength 0: whether pixels, sizes, levels, white balance and colour "
+        "matrix are the same (rawpy), and which tags are not (exiftool)"
+    )
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        try:
-            picture = read(path)
-        except ValueError as error:
-            print(f"  {path.name:36s} refused: {error}")
-            continue
         with tempfile.TemporaryDirectory() as place:
             target = Path(place) / "copy.dng"
-            write(target, picture)
+            command = [
+                sys.executable,
+                "-m",
+                "nlridge",
+                "denoise",
+                path,
+                "--strength",
+                "0",
+                "-o",
+                target,
+            ]
+            run = subprocess.run(
+                [*map(str, command), "--quiet"], check=False, capture_output=True, text=True
+            )
+            if run.returncode:
+                print(f"  {path.name:36s} {run.stderr.strip().partition(': ')[2]}")
+                continue
             with rawpy.imread(str(path)) as a, rawpy.imread(str(target)) as b:
                 same = (
                     np.array_equal(a.raw_image, b.raw_image),
@@ -142,7 +205,12 @@ def _copies(options):
                     np.allclose(a.camera_whitebalance[:3], b.camera_whitebalance[:3]),
                     np.allclose(a.color_matrix, b.color_matrix) or not np.any(a.color_matrix),
                 )  # fmt: skip
-        print(f"  {path.name:36s}", *same, flush=True)
+            words = "exiftool is not installed"
+            if shutil.which("exiftool"):
+                before, after = _tags(path), _tags(target)
+                different = [name for name in before if before[name] != after.get(name)]
+                words = f"{len(before)} tags, not the same: {', '.join(different) or 'none'}"
+        print(f"  {path.name:36s}", *same, words, flush=True)
 
 
 def _seconds(options):

@@ -21,6 +21,7 @@ from astropy.io import fits
 from PIL import Image
 
 from nlridge.files import Layer, Picture, format_of, read, suffixes, write
+from nlridge.files.boxes import box, exif_item, with_metadata
 from nlridge.jobs.batch import clean_picture
 
 from .microscopes import czi_bytes, lif_bytes, nd2_bytes
@@ -105,7 +106,7 @@ def _expect_readable(target: Path, written: Picture) -> None:
 def _valid(rng: Random) -> tuple[str, bytes]:
     makers = [
         *(_png, _jpeg, _webp, _bmp, _tiff, _tiff, _tiff, _npy, _fits),
-        *(_mrc, _nifti, _dicom, _hdf5, _czi, _lif, _nd2),
+        *(_mrc, _nifti, _dicom, _hdf5, _czi, _lif, _nd2, _avif, _jpeg_xl),
     ]
     return makers[rng.integers(len(makers))](rng)
 
@@ -138,6 +139,26 @@ def _jpeg(rng: Random) -> tuple[str, bytes]:
 def _webp(rng: Random) -> tuple[str, bytes]:
     image = Image.fromarray(_pixels(rng, np.uint8, *_sides(rng), int(rng.choice([3, 4]))))
     return ".webp", _by_pillow(image, "WEBP", lossless=bool(rng.random() < 0.5), exif=_exif())
+
+
+def _avif(rng: Random) -> tuple[str, bytes]:
+    bits = int(rng.choice([8, 10, 12]))
+    pixels = _pixels(rng, np.uint8 if bits == 8 else np.uint16, *_sides(rng), 3)
+    if bits == 8:
+        return ".avif", _by_pillow(Image.fromarray(pixels), "AVIF", exif=_exif())
+    data = imagecodecs.avif_encode(pixels >> (16 - bits), level=90, speed=10, bitspersample=bits)
+    return ".avif", with_metadata(data, [exif_item(_exif())], b"profile", int(rng.integers(1, 9)))
+
+
+def _jpeg_xl(rng: Random) -> tuple[str, bytes]:
+    channels = rng.choice([0, 2, 3, 4])
+    shape = _sides(rng) + ((int(channels),) if channels else ())
+    container = bool(rng.random() < 0.7)
+    data = imagecodecs.jpegxl_encode(
+        _pixels(rng, rng.choice(["u1", "u2", "f4"]), *shape), lossless=True, usecontainer=container
+    )
+    exif = box(b"Exif", bytes(4), _exif().removeprefix(b"Exif\0\0"))
+    return ".jxl", data + (exif if container else b"")
 
 
 def _bmp(rng: Random) -> tuple[str, bytes]:

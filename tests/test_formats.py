@@ -152,6 +152,7 @@ FORMATS = [
     Example(".jpg", pillow, "u1", tolerance=10),
     Example(".webp", lambda path, pixels, axes: Image.fromarray(pixels).save(path, lossless=True), "u1", "YXC"),
     Example(".bmp", pillow, "u1", "YXC"),
+    Example(".jxl", lambda path, pixels, axes: path.write_bytes(imagecodecs.jpegxl_encode(pixels, lossless=True)), axes="YXC"),
     Example(".npy", lambda path, pixels, axes: np.save(path, pixels), "f2", "ZYX", given=True),
     Example(".fits", lambda path, pixels, axes: fits.writeto(path, pixels), "f4", "QYX", given=True, library="astropy", padding=0.04),
     Example(".tif", imagej, "u2", "TZCYX", spacing=SPACING, unit="µm"),

@@ -45,7 +45,7 @@ _LEAST_LEFT = 0.01  # share of the variance of the noise that is taken to be lef
 _PAIRS = 64
 _SAMPLE = 2**20
 _SYNONYMS = {".jpeg": ".jpg", ".tiff": ".tif", ".ome.tiff": ".tif", ".ome.tif": ".tif", ".fit": ".fits", ".fts": ".fits"}  # fmt: skip
-_UNSUPPORTED = (".gif", ".heic", ".avif", ".jp2", ".jxl", ".exr", ".hdr", ".psd", ".pdf")  # fmt: skip
+_UNSUPPORTED = (".gif", ".jp2", ".exr", ".hdr", ".psd", ".pdf")  # fmt: skip
 
 
 @dataclass(frozen=True)

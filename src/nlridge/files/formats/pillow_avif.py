@@ -1,4 +1,4 @@
-"""AVIF files: of 8 bits, read with Pillow, with EXIF data and the colour profile; of 10 and 12 bits, with imagecodecs."""
+"""AVIF files with EXIF data and the colour profile: of 8 bits by Pillow, and the pixels of 10 and 12 bits by imagecodecs."""
 
 import io
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from ..boxes import exif_item, with_metadata, xmp_item
 from ..damage import refuse_too_large
 from ..orientation import turn_of
 from ..picture import Layer, Picture
@@ -39,23 +40,19 @@ def read(path: Path, axes: str | None) -> Picture:
 
             refuse_too_large("its pixels", 8 * image.height * image.width, path.stat().st_size)
             pixels = imagecodecs.avif_decode(path.read_bytes())
-    alpha, notes = None, []
+    alpha = None
     if pixels.ndim == 3 and pixels.shape[-1] in (2, 4):
         pixels, alpha = pixels[..., :-1], pixels[..., -1]
-    exif, profile = info.get("exif"), info.get("icc_profile")
-    if bits > 8 and (exif or profile):
-        notes.append(f"EXIF data and colour profile were dropped, as the file has {bits} bits")
-        exif = profile = None
-    kept = {"xmp": info["xmp"]} if info.get("xmp") and bits == 8 else {}
+    exif = info.get("exif")
+    kept = {"xmp": info["xmp"]} if info.get("xmp") else {}
     return Picture(
         format="pillow_avif",
         layers=[Layer(pixels, "YXC" if pixels.ndim == 3 else "YX")],
         alpha=alpha,
-        profile=profile,
+        profile=info.get("icc_profile"),
         exif=exif,
         turn=turn_of(exif),
         origin=(bits, kept),
-        notes=notes,
     )
 
 
@@ -72,16 +69,19 @@ def write(path: Path, picture: Picture, name: Path) -> None:
         import imagecodecs
 
         limited = np.minimum(pixels, 2**bits - 1)
-        path.write_bytes(imagecodecs.avif_encode(limited, level=_QUALITY, bitspersample=bits))
+        data = imagecodecs.avif_encode(limited, level=_QUALITY, bitspersample=bits)
+        items = [exif_item(picture.exif)] if picture.exif else []
+        items += [xmp_item(kept["xmp"])] if "xmp" in kept else []
+        path.write_bytes(with_metadata(data, items, picture.profile, picture.turn))
         return
     options: dict[str, Any] = {"quality": _QUALITY, "subsampling": "4:4:4", **kept}
     if picture.exif:
         options["exif"] = picture.exif
     if picture.profile:
         options["icc_profile"] = picture.profile
-    data = io.BytesIO()
-    Image.fromarray(pixels).save(data, "AVIF", **options)
-    path.write_bytes(data.getbuffer())
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "AVIF", **options)
+    path.write_bytes(file.getbuffer())
 
 
 def _bits(data: bytes) -> int:
