@@ -69,7 +69,7 @@ def write(path: Path, picture: Picture, name: Path) -> None:
         import imagecodecs
 
         limited = np.minimum(pixels, 2**bits - 1)
-        data = imagecodecs.avif_encode(limited, level=_QUALITY, bitspersample=bits)
+        data = bytes(imagecodecs.avif_encode(limited, level=_QUALITY, bitspersample=bits))
         items = [exif_item(picture.exif)] if picture.exif else []
         items += [xmp_item(kept["xmp"])] if "xmp" in kept else []
         path.write_bytes(with_metadata(data, items, picture.profile, picture.turn))
