@@ -1,4 +1,4 @@
-"""Start-up, compilation, memory, large images, and the utilisation of a core.
+"""Start-up, compilation, memory and large images.
 
 Each measurement runs in a new process.
 """
@@ -42,7 +42,6 @@ def run(options):
             f"  {side} x {side}: {costs['growth']:.0f} MB, peak {costs['peak']:.0f} MB, "
             f"{costs['seconds']:.2f} s, {1e9 * costs['seconds'] / side**2:.0f} ns per pixel"
         )
-    _busy()
 
 
 _MEMORY = """
@@ -62,71 +61,6 @@ for _ in range(5 if {side} == 512 else 1):
     best = min(best, time.perf_counter() - start)
 print(json.dumps(dict(growth=peak() - before, peak=peak(), seconds=best)))
 """
-
-
-def _busy():
-    """Compare the floating-point rate of the estimates of step 2 with the peak of the core."""
-    from nlridge.families.ridge import low_rank_kernel, ridge_kernel
-    from nlridge.kernels.compile import kernel
-    from nlridge.kernels.simd import LANES, product_tile
-
-    tall = 8 if LANES == 16 else 4
-    tile = product_tile(tall, 3)
-
-    @kernel
-    def peak(C, A, B, turns):
-        for _ in range(turns):
-            tile(C, 0, 3 * LANES, A, 0, 1, 8, B, 0, 3 * LANES, 64, 0)
-
-    @kernel
-    def exact(Y, X, out, weights, n, m, variance, parameters, turns):
-        for _ in range(turns):
-            ridge_kernel(Y, X, out, weights, n, m, variance, parameters)
-
-    @kernel
-    def low_rank(Y, X, out, weights, n, m, variance, parameters, turns):
-        for _ in range(turns):
-            low_rank_kernel(Y, X, out, weights, n, m, variance, parameters)
-
-    rng = np.random.default_rng(0)
-    A, B, C = (rng.normal(size=n).astype(np.float32) for n in (64 * 8, 64 * 3 * LANES, 24 * LANES))
-    turns = 1000
-    fastest = 2 * tall * 3 * LANES * 64 * turns / _shortest(lambda: peak(C, A, B, turns)) / 1e9
-    print(
-        f"\nstep-2 estimate of a group on one core; fused multiply-add peak {fastest:.0f} GFLOP/s"
-    )
-    rank = 12
-    for name, function, n, m, parameters, work in (  # a multiply-add counts as two
-        ("nl-ridge", exact, 81, 90, (1, 1), lambda n, m: 3 * n * m**2 + m**3),
-        ("fast", low_rank, 64, 96, (1.5,), lambda n, m: 6 * n * m * rank + 4 * m * rank**2),
-    ):
-        Y, X = (
-            np.zeros((-(-m // LANES) * LANES, -(-n // LANES) * LANES), np.float32) for _ in "YX"
-        )
-        X[:m, :n] = 100 + rng.normal(size=(m, rank)) @ rng.normal(size=(rank, n)) * 10
-        Y[:m, :n] = X[:m, :n] + rng.normal(0, 25, (m, n))
-        out, weights = np.zeros(Y.size + LANES, np.float32), np.zeros(len(Y), np.float32)
-        arguments = (n, m, np.array([625], np.float32), np.array(parameters, np.float32), turns)
-        seconds = _shortest(
-            lambda f=function, y=Y, x=X, o=out, w=weights, a=arguments: f(
-                y.ravel(), x.ravel(), o, w, *a
-            )
-        )
-        rate = work(n, m) * turns / seconds / 1e9
-        print(
-            f"  {name}, n = {n}, m = {m}: {seconds / turns * 1e6:.1f} us, {rate:.0f} GFLOP/s, "
-            f"{100 * rate / fastest:.0f} % of the peak"
-        )
-
-
-def _shortest(call):
-    call()
-    best = np.inf
-    for _ in range(7):
-        start = time.perf_counter()
-        call()
-        best = min(best, time.perf_counter() - start)
-    return best
 
 
 def _run(program, environment):

@@ -166,19 +166,17 @@ def bayes_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     rows = np.empty(side * size, np.float32)
     _centred(rows, X, mean, q, n, m)
     theta = np.empty(size * size, np.float32)
-    gram(theta, rows, size, m)
+    gram(theta, rows, size, n, m)
     for i in range(n):
         theta[i * size + i] += a
-    for i in range(n, size):
-        theta[i * size + i] = 1
-    invert(theta, size)
+    invert(theta, size, n)
     for i in range(n):
         for o in range(i * size, (i + 1) * size, LANES):
             store(theta, o, splat(-b) * load(theta, o))
         theta[i * size + i] += 1
 
     _centred(rows, Y, mean, q, n, m)
-    product(denoised, ZERO, size, rows, ZERO, size, ONE, theta, ZERO, size, panels(m), size, n)
+    product(denoised, ZERO, size, rows, ZERO, size, ONE, theta, ZERO, size, panels(m), n, n)
     unit = np.zeros(size, np.float32)
     for k in range(n):
         unit[k] = 1 / q[k]

@@ -286,7 +286,7 @@ def parameters_of(
     T and T⁻¹ are padded with zeros to a whole panel, Q and Q' to whole vectors.
     """
     p = math.isqrt(n)
-    rows, side = -(-p // 8) * 8, -(-m // LANES) * LANES
+    rows, side = -(-p // 4) * 4, -(-m // LANES) * LANES
     T, Q = np.zeros((2, rows, rows)), np.zeros((2, m, side))
     T[0, :p, :p] = _basis(patch_transform, p)
     T[1, :p, :p] = np.linalg.inv(T[0, :p, :p])

@@ -25,8 +25,7 @@ from ..kernels.linalg import (
     padded,
     panels,
     product,
-    row_product,
-    subtract_row_product,
+    subtract_product,
     transposed,
 )
 from ..kernels.simd import (
@@ -253,7 +252,7 @@ def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     mean = np.empty(size, np.float32)
     _centred(pixels, mean, X, u, U, n, m)
     theta = np.empty(side * side, np.float32)
-    gram(theta, pixels, side, n)
+    gram(theta, pixels, side, m, n)
     trace, brightness = np.float32(m) * a, np.float32(0)
     for j in range(m):
         trace += theta[j * side + j]
@@ -264,13 +263,11 @@ def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):
         for o in range(i // LANES * LANES, side, LANES):
             store(theta, i * side + o, fma(splat(c * u[i]), load(u, o), load(theta, i * side + o)))
         theta[i * side + i] += a
-    for i in range(m, side):
-        theta[i * side + i] = 1
-    invert(theta, side)
+    invert(theta, side, m)
 
     s, t = np.empty(side, np.float32), np.empty(side, np.float32)
-    row_product(s, ZERO, mean, ZERO, ONE, pixels, ZERO, side, side, n)
-    row_product(t, ZERO, s, ZERO, ONE, theta, ZERO, side, side, m)
+    product(s, ZERO, side, mean, ZERO, ZERO, ONE, pixels, ZERO, side, ONE, side, n)
+    product(t, ZERO, side, s, ZERO, ZERO, ONE, theta, ZERO, side, ONE, side, m)
     q = brightness - c
     for j in range(m):
         q -= s[j] * t[j]
@@ -298,7 +295,7 @@ def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):
             store(norms, o, fma(entries, entries, load(norms, o)))
     for j in range(m):
         weights[j] = _weight(norms[j], u[j], U, typical)
-    product(denoised, ZERO, size, theta, ZERO, side, ONE, Y, ZERO, size, panels(m), size, m)
+    product(denoised, ZERO, size, theta, ZERO, side, ONE, Y, ZERO, size, panels(m), n, m)
 
 
 @part
@@ -359,8 +356,8 @@ def _factorise(F, pixels, u, U, n, m, tolerance):
     rank = ZERO
     while rank < min(n, m) and trace > tolerance and pivot > precision:
         f = rank * side
-        row_product(F, f, pixels, p, side, pixels, ZERO, side, side, n)
-        subtract_row_product(F, f, F, p, side, F, ZERO, side, side, rank)
+        product(F, f, side, pixels, p, ZERO, side, pixels, ZERO, side, ONE, side, n)
+        subtract_product(F, f, side, F, p, ZERO, side, F, ZERO, side, ONE, side, rank)
         scale = splat(1 / np.sqrt(pivot))
         for j in range(0, side, LANES):
             s = load(F, f + j) * scale
@@ -401,10 +398,10 @@ def low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     columns = np.empty(side * width, np.float32)
     transposed(columns, F, width, side)
     H = np.empty(width * width, np.float32)
-    gram(H, columns, width, m)
-    for k in range(width):
+    gram(H, columns, width, rank, m)
+    for k in range(rank):
         H[k * width + k] += D
-    invert(H, width)
+    invert(H, width, rank)
     G = np.empty(width * side, np.float32)
     product(G, ZERO, side, H, ZERO, width, ONE, F, ZERO, side, panels(rank), side, rank)
 
@@ -428,7 +425,7 @@ def low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):
         store(F, rank * side + o, load(u, o) * load(u, o) * splat(1 / U))
         store(G, rank * side + o, load(u, o) * load(unit, o))
     coordinates = np.empty(width * size, np.float32)
-    product(coordinates, ZERO, size, F, ZERO, side, ONE, Y, ZERO, size, panels(rank + 1), size, m)
+    product(coordinates, ZERO, size, F, ZERO, side, ONE, Y, ZERO, size, panels(rank + 1), n, m)
     product(
-        denoised, ZERO, size, G, ZERO, ONE, side, coordinates, ZERO, size, panels(m), size, rank + 1
+        denoised, ZERO, size, G, ZERO, ONE, side, coordinates, ZERO, size, panels(m), n, rank + 1
     )

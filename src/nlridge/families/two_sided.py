@@ -108,7 +108,7 @@ def refine(Y: Array, X: Array, noise: GroupNoise, penalty: float) -> Estimate:
 def two_sided_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     """Step 2, for patches that are first multiplied by u_j, which makes the noise uniform. D = κ n σ² replaces κ.
 
-    In memory, all matrices of patches are transposed. With G = A⁻¹X̃, |R_j|² = x̃_j'g_j - D |g_j|² + u_j²/U.
+    In memory, all matrices of patches are transposed. With G = A⁻¹X̃, |R_j|² = (x̃_j - D g_j)'g_j + u_j²/U.
     """
     side, size = padded(m), padded(n)
     u = np.empty(side, np.float32)
@@ -118,32 +118,30 @@ def two_sided_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     x, mean = np.empty(side * size, np.float32), np.empty(size, np.float32)
     _centred(x, mean, X, u, U, inside, n, m)
     inverse = np.empty(size * size, np.float32)
-    gram(inverse, x, size, m)
+    gram(inverse, x, size, n, m)
     for i in range(n):
         inverse[i * size + i] += D
-    for i in range(n, size):
-        inverse[i * size + i] = 1
-    invert(inverse, size)
+    invert(inverse, size, n)
 
     G = np.empty(side * size, np.float32)
-    product(G, ZERO, size, x, ZERO, size, ONE, inverse, ZERO, size, panels(m), size, n)
+    product(G, ZERO, size, x, ZERO, size, ONE, inverse, ZERO, size, panels(m), n, n)
     for j in range(m):
-        s = t = splat(np.float32(0))
+        s = splat(np.float32(0))
         for o in range(j * size, (j + 1) * size, LANES):
             g = load(G, o)
-            s, t = fma(load(x, o), g, s), fma(g, g, t)
-        norm = total(s) - D * total(t) + u[j] * u[j] / U
+            s = fma(fma(splat(-D), g, load(x, o)), g, s)
+        norm = total(s) + u[j] * u[j] / U
         weights[j] = u[j] * u[j] / (min(max(norm, u[j] * u[j] / U), np.float32(1)) * typical)
 
     y = np.empty(side * size, np.float32)
     _centred(y, mean, Y, u, U, inside, n, m)
     C = np.empty(size * size, np.float32)  # (ỸX̃')'
-    product(C, ZERO, size, x, ZERO, ONE, size, y, ZERO, size, panels(n), size, m)
+    product(C, ZERO, size, x, ZERO, ONE, size, y, ZERO, size, panels(n), n, m)
     L = np.empty(size * size, np.float32)  # ((I - D A⁻¹) ỸX̃')'
-    product(L, ZERO, size, C, ZERO, size, ONE, inverse, ZERO, size, panels(n), size, n)
+    product(L, ZERO, size, C, ZERO, size, ONE, inverse, ZERO, size, panels(n), n, n)
     for o in range(0, n * size, LANES):
         store(L, o, fma(splat(-D), load(L, o), load(C, o)))
-    product(denoised, ZERO, size, G, ZERO, size, ONE, L, ZERO, size, panels(m), size, n)
+    product(denoised, ZERO, size, G, ZERO, size, ONE, L, ZERO, size, panels(m), n, n)
     for j in range(m):
         unit = splat(1 / u[j])
         for k in range(0, size, LANES):

@@ -98,6 +98,10 @@ class _Cache(FunctionCache):
         stamp = self._impl.locator.get_source_stamp()
         self._cache_file = _CacheFile(self._cache_path, self._impl.filename_base, stamp)
 
+    def load_overload(self, sig, target_context):
+        prepare()
+        return super().load_overload(sig, target_context)
+
     def save_overload(self, sig, data):
         try:
             super().save_overload(sig, data)
@@ -133,6 +137,17 @@ def part(function: F) -> F:
     kernel : For functions that Python calls.
     """
     return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)(function)
+
+
+def before_kernels(preparation: Callable[[], None]) -> None:
+    """Call a function once, before the first kernel is loaded from disk or calls `prepare` while it is compiled."""
+    _preparations.append(preparation)
+
+
+def prepare() -> None:
+    """Call the functions that are to be called before kernels; Numba's lock makes other threads wait."""
+    while _preparations:
+        _preparations.pop()()
 
 
 def compiled(function: F, signature: Any) -> F:
@@ -195,6 +210,7 @@ def _warn_that_nothing_is_cached() -> None:
         )
 
 
+_preparations: list[Callable[[], None]] = []
 _warnings_given: list[bool] = []
 _lock = threading.Lock()
 _kernels: WeakSet[Any] = WeakSet()

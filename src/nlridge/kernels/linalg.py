@@ -1,29 +1,34 @@
 """Small dense float32 matrices, stored row by row in flat buffers.
 
-Sides are multiples of LANES (see `padded`). Rows are computed in panels of 8, so their number is a multiple of 8 (see
-`panels`).
+Rows are padded with zeros to whole vectors (see `padded`). Products are computed in tiles of at least 4 rows, so that
+their number is a multiple of 4 (see `panels`), or 1.
 """
 
 import numpy as np
 
 from .compile import part
-from .simd import LANES, fma, inverse_factor_tile, load, product_tile, splat, store, transpose
-
-WIDE = 3 * LANES  # columns of the widest tile
+from .simd import (
+    LANES,
+    NARROW,
+    TALL,
+    WIDE,
+    fma,
+    inverse_factor_tile,
+    load,
+    product_tile,
+    splat,
+    store,
+    transpose,
+)
 
 # Pass these constants to `product`: Numba would compile it again for each Python number.
 ZERO, ONE = np.intp(0), np.intp(1)
 _SIDE = np.intp(LANES)
 
-# Tiles of a product, as large as the registers allow: AVX-512 has twice as many.
-_TALL = 8 if LANES == 16 else 4
-_tile_3 = product_tile(_TALL, 3)
-_tile_2 = product_tile(_TALL, 2)
-_tile_1 = product_tile(8, 1)
-_row_6 = product_tile(1, 6)
-_row_4 = product_tile(1, 4)
-_row_2 = product_tile(1, 2)
-_row_1 = product_tile(1, 1)
+_BLOCKS = WIDE * NARROW  # columns of the widest tile
+_EVEN = 4 if LANES == 16 else 2  # where WIDE would leave a narrow rest: whole vectors
+_factor_block = inverse_factor_tile(LANES)
+_factor_half = inverse_factor_tile(NARROW)
 
 
 @part
@@ -33,9 +38,15 @@ def padded(size):
 
 
 @part
+def narrow(size):
+    """`size`, rounded up to a multiple of 8."""
+    return (size + NARROW - 1) // NARROW * NARROW
+
+
+@part
 def panels(size):
-    """`size`, rounded up to whole panels of 8 rows."""
-    return (size + 7) // 8 * 8
+    """`size`, rounded up to whole panels of 4 rows."""
+    return (size + 3) // 4 * 4
 
 
 @part
@@ -53,28 +64,32 @@ def mean_shift(X, k, row, rows, u, U):
 
     The first row is subtracted before the mean is taken, so that bright pixels lose no digits.
     """
-    first = load(X, k)
-    s = t = splat(np.float32(0))
+    first, scale = load(X, k), splat(1 / U)
+    s = t = v = w = splat(np.float32(0))
+    whole = rows // 4 * 4
     if np.float32(rows) == U:  # all weights are one
-        for j in range(0, rows - 1, 2):
-            s = s + (load(X, j * row + k) - first)
-            t = t + (load(X, (j + 1) * row + k) - first)
-        if rows % 2 == 1:
-            s = s + (load(X, (rows - 1) * row + k) - first)
-        return (s + t) * splat(1 / U)
-    for j in range(0, rows - 1, 2):
-        s = fma(splat(u[j] * u[j]), load(X, j * row + k) - first, s)
-        t = fma(splat(u[j + 1] * u[j + 1]), load(X, (j + 1) * row + k) - first, t)
-    if rows % 2 == 1:
-        s = fma(splat(u[rows - 1] * u[rows - 1]), load(X, (rows - 1) * row + k) - first, s)
-    return (s + t) * splat(1 / U)
+        for o in range(k, whole * row + k, 4 * row):
+            s, t = s + (load(X, o) - first), t + (load(X, o + row) - first)
+            v, w = v + (load(X, o + 2 * row) - first), w + (load(X, o + 3 * row) - first)
+        for o in range(whole * row + k, rows * row + k, row):
+            s = s + (load(X, o) - first)
+    else:
+        for j in range(0, whole, 4):
+            o = j * row + k
+            s = fma(splat(u[j] * u[j]), load(X, o) - first, s)
+            t = fma(splat(u[j + 1] * u[j + 1]), load(X, o + row) - first, t)
+            v = fma(splat(u[j + 2] * u[j + 2]), load(X, o + 2 * row) - first, v)
+            w = fma(splat(u[j + 3] * u[j + 3]), load(X, o + 3 * row) - first, w)
+        for j in range(whole, rows):
+            s = fma(splat(u[j] * u[j]), load(X, j * row + k) - first, s)
+    return ((s + t) + (v + w)) * scale
 
 
 @part
 def product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, length):
     """C = A B, where A is rows x length with element (i, k) at a + i a_row + k a_column.
 
-    Columns of C are computed in groups, one after the other, and rows from the last to the first: C may be B
+    The last vector of a row takes half the time if half of it is padding. Columns of C are computed in groups, one after the other, and rows from the last to the first: C may be B
     itself if A is lower triangular.
     """
     _multiply(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, length, ZERO)
@@ -87,51 +102,40 @@ def subtract_product(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, colu
 
 
 @part
-def _multiply(C, c, c_row, A, a, a_row, a_col, B, b, b_row, rows, columns, length, subtract):
-    j = 0
-    while j < columns:
-        left = columns - j
-        step = _TALL if left >= 2 * LANES else 8
-        for i in range(rows - step, -1, -step):
-            ci, ai, bj = c + i * c_row + j, a + i * a_row, b + j
-            if left >= WIDE:
-                _tile_3(C, ci, c_row, A, ai, a_row, a_col, B, bj, b_row, length, subtract)
-            elif left >= 2 * LANES:
-                _tile_2(C, ci, c_row, A, ai, a_row, a_col, B, bj, b_row, length, subtract)
-            else:
-                _tile_1(C, ci, c_row, A, ai, a_row, a_col, B, bj, b_row, length, subtract)
-        j += min(left, WIDE)
+def _multiply(C, c, c_row, A, a, a_row, a_column, B, b, b_row, rows, columns, length, subtract):
+    j, left = 0, (columns + NARROW - 1) // NARROW
+    while left > 0:
+        width = _long_width(left) if rows == 1 else _width(left)
+        i = rows
+        while i > 0:
+            height = min(i & -i, TALL)  # of 36 rows, first the last 4, then 8 at a time
+            i -= height
+            product_tile(
+                height, width,
+                C, c + i * c_row + j, c_row,
+                A, a + i * a_row, a_row, a_column,
+                B, b + j, b_row,
+                length, subtract,
+            )  # fmt: skip
+        left -= width
+        j += width * NARROW
 
 
 @part
-def row_product(C, c, A, a, a_column, B, b, b_row, columns, length):
-    """C = A B for a single row."""
-    _multiply_row(C, c, A, a, a_column, B, b, b_row, columns, length, ZERO)
+def _width(left):
+    """The width of the next tile; all but the last consist of whole vectors."""
+    if left == WIDE + 1:
+        return _EVEN
+    return min(left, WIDE)
 
 
 @part
-def subtract_row_product(C, c, A, a, a_column, B, b, b_row, columns, length):
-    """C -= A B for a single row."""
-    _multiply_row(C, c, A, a, a_column, B, b, b_row, columns, length, ONE)
-
-
-@part
-def _multiply_row(C, c, A, a, a_column, B, b, b_row, columns, length, subtract):
-    j = 0
-    while j < columns:
-        left = columns - j
-        if left >= 6 * LANES:
-            _row_6(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length, subtract)
-            j += 6 * LANES
-        elif left >= 4 * LANES:
-            _row_4(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length, subtract)
-            j += 4 * LANES
-        elif left >= 2 * LANES:
-            _row_2(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length, subtract)
-            j += 2 * LANES
-        else:
-            _row_1(C, c + j, 0, A, a, 0, a_column, B, b + j, b_row, length, subtract)
-            j += LANES
+def _long_width(left):
+    """The width of the next tile of a single row."""
+    for vectors in (6, 4, 2):
+        if left >= vectors * LANES // NARROW:
+            return vectors * LANES // NARROW
+    return LANES // NARROW
 
 
 @part
@@ -143,10 +147,11 @@ def transposed(target, source, rows, columns):
 
 
 @part
-def gram(Q, X, side, length):
-    """The upper triangle, in whole blocks, of Q = X'X, where X is length x side."""
-    for i in range(0, side, LANES):
-        product(Q, i * side + i, side, X, i, ONE, side, X, i, side, _SIDE, side - i, length)
+def gram(Q, X, side, n, length):
+    """The upper triangle, in whole blocks, of Q = X'X, where X is length x n and its rows are `side` apart."""
+    for i in range(0, n, LANES):
+        rows = min(LANES, panels(n - i))
+        product(Q, i * side + i, side, X, i, ONE, side, X, i, side, rows, n - i, length)
 
 
 @part
@@ -166,14 +171,14 @@ def inverse_factor(Q, K, side):
             subtract_product(Q, top + p, side, Q, p, ONE, side, Q, p, side, _SIDE, side - p, p)
         for i in range(LANES):
             store(S, i * LANES, load(Q, top + i * side + p))
-        inverse_factor_tile(S, 0, LANES)
+        _factor_block(S, ZERO, _SIDE)
         for i in range(LANES):
             store(K, top + i * side + p, load(S, i * LANES))
         # U[p, p+1:] = S Q[p, p+1:]
         after = top + p + LANES
         product(Q, after, side, S, ZERO, _SIDE, ONE, Q, after, side, _SIDE, side - p - LANES, _SIDE)
         # K[p, :p] = -S U[:p, p]' K[:p, :p]
-        for j in range(0, p, WIDE):
+        for j in range(0, p, _BLOCKS):
             product(
                 T,
                 j,
@@ -186,7 +191,7 @@ def inverse_factor(Q, K, side):
                 j * side + j,
                 side,
                 _SIDE,
-                min(WIDE, p - j),
+                min(_BLOCKS, p - j),
                 p - j,
             )
         for i in range(LANES):
@@ -195,27 +200,51 @@ def inverse_factor(Q, K, side):
 
 
 @part
-def invert(Q, side):
-    """Replace the upper triangle of a symmetric positive definite Q by inv(Q), both triangles of it."""
-    K = np.empty(side * side, np.float32)
-    inverse_factor(Q, K, side)
-    for i in range(0, side, LANES):
-        for j in range(i, side, WIDE):  # Q[i, j] = K[j:, i]' K[j:, j]
-            columns = min(WIDE, side - j)
-            product(
-                Q,
-                i * side + j,
-                side,
-                K,
-                j * side + i,
-                ONE,
-                side,
-                K,
-                j * side + j,
-                side,
-                _SIDE,
-                columns,
-                side - j,
-            )
-        for j in range(i + LANES, side, LANES):
+def invert(Q, side, n):
+    """Replace the upper triangle of a symmetric positive definite Q of n rows by inv(Q), both triangles of it.
+
+    Rows are `side` apart and padded with zeros to whole vectors, and there is space for whole blocks of them.
+
+    Q is swept, block after block of LANES rows: with the rows V of a block, -I in place of the block itself, and
+    the inverse S of the block's Cholesky factor, Q -= V'S'SV, where the rows and columns of the block count as 0. In the
+    end, Q is the negative inverse.
+    """
+    zero = splat(np.float32(0))
+    S, V = np.empty(LANES * LANES, np.float32), np.empty(LANES * side, np.float32)
+    for i in range(n, narrow(n)):
+        for j in range(0, side, LANES):
+            store(Q, i * side + j, zero)
+        Q[i * side + i] = 1
+    for p in range(0, n, LANES):
+        block = min(LANES, narrow(n) - p)
+        for i in range(block):
+            store(S, i * LANES, load(Q, (p + i) * side + p))
+        if block == LANES:
+            _factor_block(S, ZERO, _SIDE)
+        else:
+            _factor_half(S, ZERO, _SIDE)
+        for j in range(0, p, LANES):
+            transpose(V, j, side, Q, j * side + p, side)
+            for i in range(j, j + LANES):
+                store(Q, i * side + p, zero)
+        product(V, ZERO, side, S, ZERO, _SIDE, ONE, V, ZERO, side, block, p, block)
+        for i in range(block):
+            store(V, i * side + p, zero - load(S, i * LANES))
+        after = p + LANES
+        product(
+            V, after, side, S, ZERO, _SIDE, ONE, Q, p * side + after, side, block, n - after, block
+        )
+        for i in range(0, n, LANES):
+            rows = min(LANES, narrow(n) - i)
+            if i == p:
+                product(Q, p * side + p, side, S, ZERO, ONE, _SIDE, V, p, side, rows, n - p, block)
+            else:
+                subtract_product(
+                    Q, i * side + i, side, V, i, ONE, side, V, i, side, rows, n - i, block
+                )
+    for i in range(n):
+        for o in range(i * side + i // LANES * LANES, (i + 1) * side, LANES):
+            store(Q, o, zero - load(Q, o))
+    for i in range(0, n, LANES):
+        for j in range(i + LANES, n, LANES):
             transpose(Q, j * side + i, side, Q, i * side + j, side)

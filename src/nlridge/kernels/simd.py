@@ -10,10 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
+from llvmlite.binding import add_symbol
 from numba import types
 from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic, models, overload, register_model
+
+from .compile import before_kernels, kernel, prepare
 
 _FEATURES = str(cpu_target.target_context.codegen().magic_tuple()[2])
 LANES = 16 if "+avx512f" in _FEATURES else 8
@@ -21,6 +24,7 @@ LANES = 16 if "+avx512f" in _FEATURES else 8
 _INDEX = ir.IntType(64)
 _LANE = ir.IntType(32)
 _FLOATS = ir.VectorType(ir.FloatType(), LANES)
+_NARROW = ir.VectorType(ir.FloatType(), 8)
 _UNDEFINED = ir.Constant(_FLOATS, ir.Undefined)
 _ZERO = ir.Constant(_FLOATS, [0.0] * LANES)
 
@@ -46,8 +50,8 @@ def _data(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
     return context.make_array(array_type)(context, builder, array).data
 
 
-def _load(builder: Any, data: Any, offset: Any) -> Any:
-    pointer = builder.bitcast(builder.gep(data, [offset]), _FLOATS.as_pointer())
+def _load(builder: Any, data: Any, offset: Any, kind: Any = _FLOATS) -> Any:
+    pointer = builder.bitcast(builder.gep(data, [offset]), kind.as_pointer())
     return builder.load(pointer, align=4)
 
 
@@ -57,18 +61,28 @@ def _store(builder: Any, value: Any, data: Any, offset: Any) -> None:
 
 
 def _shuffle(builder: Any, first: Any, second: Any, lanes: list[int]) -> Any:
-    mask = ir.Constant(ir.VectorType(_LANE, LANES), lanes)
+    mask = ir.Constant(ir.VectorType(_LANE, len(lanes)), lanes)
     return builder.shuffle_vector(first, second, mask)
 
 
-def _splat(builder: Any, scalar: Any) -> Any:
-    one = builder.insert_element(_UNDEFINED, scalar, ir.Constant(_LANE, 0))
-    return _shuffle(builder, one, _UNDEFINED, [0] * LANES)
+def _splat(builder: Any, scalar: Any, kind: Any = _FLOATS) -> Any:
+    undefined = ir.Constant(kind, ir.Undefined)
+    one = builder.insert_element(undefined, scalar, ir.Constant(_LANE, 0))
+    return _shuffle(builder, one, undefined, [0] * kind.count)
+
+
+def _whole(builder: Any, narrow: Any) -> Any:
+    """A narrow vector, extended by zeros."""
+    count = narrow.type.count
+    lanes = [min(lane, count) for lane in range(LANES)]
+    return _shuffle(builder, narrow, ir.Constant(narrow.type, None), lanes)
 
 
 def _fma(builder: Any, x: Any, y: Any, z: Any) -> Any:
-    signature = ir.FunctionType(_FLOATS, [_FLOATS] * 3)
-    function = cgutils.get_or_insert_function(builder.module, signature, f"llvm.fma.v{LANES}f32")
+    signature = ir.FunctionType(x.type, [x.type] * 3)
+    function = cgutils.get_or_insert_function(
+        builder.module, signature, f"llvm.fma.v{x.type.count}f32"
+    )
     return builder.call(function, [x, y, z])
 
 
@@ -278,92 +292,162 @@ def transpose_difference(context, target, to, target_row, source, frm, source_ro
     return types.void(target, index, index, source, index, index, vector, vector), generate
 
 
-@intrinsic
-def inverse_factor_tile(context, S, s, s_row):
-    """Replace a symmetric positive definite S of LANES x LANES by inv(chol(S)), with zeros above the diagonal.
+def inverse_factor_tile(count: int) -> Any:
+    """A function that replaces a symmetric positive definite S of `count` rows by inv(chol(S)), in registers.
 
-    This is the forward elimination of [S | I] in registers. Columns left of the pivot hold the right half. The
-    multipliers of a pivot are read from its own row, since the rest of S stays symmetric.
-    """
-
-    def generate(context, builder, signature, args):
-        data = _data(context, builder, signature.args[0], args[0])
-        places = [builder.add(args[1], _times(builder, args[2], i)) for i in range(LANES)]
-        rows = [_load(builder, data, place) for place in places]
-        one = ir.Constant(ir.FloatType(), 1.0)
-        square_root = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.FloatType(), [ir.FloatType()]), "llvm.sqrt.f32"
-        )
-        for k in range(LANES):
-            lane = ir.Constant(_LANE, k)
-            inverse = builder.fdiv(one, builder.extract_element(rows[k], lane))
-            multipliers = builder.fmul(rows[k], _splat(builder, builder.fneg(inverse)))
-            pivot_row = builder.insert_element(rows[k], one, lane)
-            for i in range(k + 1, LANES):
-                multiplier = _shuffle(builder, multipliers, _UNDEFINED, [i] * LANES)
-                others = [LANES if j == k else j for j in range(LANES)]
-                row = _shuffle(builder, rows[i], _ZERO, others)
-                rows[i] = _fma(builder, multiplier, pivot_row, row)
-            left = [j if j <= k else LANES for j in range(LANES)]
-            scale = _splat(builder, builder.call(square_root, [inverse]))
-            rows[k] = builder.fmul(_shuffle(builder, pivot_row, _ZERO, left), scale)
-        for row, place in zip(rows, places, strict=True):
-            _store(builder, row, data, place)
-        return context.get_dummy_value()
-
-    return types.void(S, types.intp, types.intp), generate
-
-
-def product_tile(rows: int, vectors: int) -> Any:
-    """A function that computes a tile of a matrix product, of rows x vectors, in registers.
-
-    C = A B, or C -= A B if `subtract` is not 0. Element (i, k) of A is at a + i a_row + k a_column,
-    row k of B at b + k b_row.
+    This is the forward elimination of [S | I]. Columns left of the pivot hold the right half. The multipliers of a pivot
+    are read from its own row, since the rest of S stays symmetric. Zeros are written above the diagonal.
     """
 
     @intrinsic
-    def tile(context, C, c, c_row, A, a, a_row, a_column, B, b, b_row, length, subtract):
+    def tile(context, S, s, s_row):
         def generate(context, builder, signature, args):
-            _, c, c_row, _, a, a_row, a_column, _, b, b_row, length, subtract = args
-            C, A, B = (_data(context, builder, signature.args[i], args[i]) for i in (0, 3, 7))
-            sums = [
-                [cgutils.alloca_once_value(builder, _ZERO) for _ in range(vectors)]
-                for _ in range(rows)
-            ]
-            with cgutils.for_range(builder, length) as loop:
-                left = builder.add(a, builder.mul(loop.index, a_column))
-                right = builder.add(b, builder.mul(loop.index, b_row))
-                terms = [
-                    _load(builder, B, builder.add(right, ir.Constant(_INDEX, LANES * v)))
-                    for v in range(vectors)
-                ]
-                for i in range(rows):
-                    place = builder.add(left, _times(builder, a_row, i))
-                    factor = _splat(builder, builder.load(builder.gep(A, [place])))
-                    for s, term in zip(sums[i], terms, strict=True):
-                        builder.store(_fma(builder, factor, term, builder.load(s)), s)
-            places = [
-                builder.add(
-                    builder.add(c, _times(builder, c_row, i)), ir.Constant(_INDEX, LANES * v)
-                )
-                for i in range(rows)
-                for v in range(vectors)
-            ]
-            values = [builder.load(s) for row in sums for s in row]
-            with builder.if_else(cgutils.is_not_null(builder, subtract)) as (then, otherwise):
-                with then:
-                    for value, place in zip(values, places, strict=True):
-                        rest = builder.fsub(_load(builder, C, place), value)
-                        _store(builder, rest, C, place)
-                with otherwise:
-                    for value, place in zip(values, places, strict=True):
-                        _store(builder, value, C, place)
+            data = _data(context, builder, signature.args[0], args[0])
+            places = [builder.add(args[1], _times(builder, args[2], i)) for i in range(count)]
+            rows = [_load(builder, data, place) for place in places]
+            one = ir.Constant(ir.FloatType(), 1.0)
+            square_root = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(ir.FloatType(), [ir.FloatType()]), "llvm.sqrt.f32"
+            )
+            for k in range(count):
+                lane = ir.Constant(_LANE, k)
+                inverse = builder.fdiv(one, builder.extract_element(rows[k], lane))
+                multipliers = builder.fmul(rows[k], _splat(builder, builder.fneg(inverse)))
+                pivot_row = builder.insert_element(rows[k], one, lane)
+                for i in range(k + 1, count):
+                    multiplier = _shuffle(builder, multipliers, _UNDEFINED, [i] * LANES)
+                    others = [LANES if j == k else j for j in range(LANES)]
+                    row = _shuffle(builder, rows[i], _ZERO, others)
+                    rows[i] = _fma(builder, multiplier, pivot_row, row)
+                left = [j if j <= k else LANES for j in range(LANES)]
+                scale = _splat(builder, builder.call(square_root, [inverse]))
+                rows[k] = builder.fmul(_shuffle(builder, pivot_row, _ZERO, left), scale)
+            for row, place in zip(rows, places, strict=True):
+                _store(builder, row, data, place)
             return context.get_dummy_value()
 
-        x = types.intp
-        return types.void(C, x, x, A, x, x, x, B, x, x, x, x), generate
+        return types.void(S, types.intp, types.intp), generate
 
     return tile
+
+
+# The tiles of a product, as large as the registers allow: how many rows they have, and how many columns, in units of
+# NARROW. The rest of rows that is less than a tile high takes lower ones, and a single row has tiles of its own.
+NARROW = 8  # a vector of 8 lanes takes half the time of one of 16
+TALL, WIDE = (8, 6) if LANES == 16 else (4, 3)
+_UNITS = LANES // NARROW  # in a vector
+_TILES = [(rows, width) for rows in {TALL, 4} for width in range(1, WIDE + 1)] + [
+    (1, vectors * _UNITS) for vectors in (1, 2, 4, 6)
+]
+
+
+@intrinsic
+def product_tile(
+    context, rows, width, C, c, c_row, A, a, a_row, a_column, B, b, b_row, length, subtract
+):
+    """A tile of C = A B, or of C -= A B if `subtract` is not 0, in registers.
+
+    It has `rows` rows and `width` NARROW columns: see `_TILES`. Element (i, k) of A is at a + i a_row + k a_column, row
+    k of B at b + k b_row. C is written in whole vectors: columns beyond the tile become 0, or stay.
+
+    The code for all tiles is compiled once, in `_tiles`; kernels call it by name.
+    """
+    prepare()
+
+    def generate(context, builder, signature, args):
+        rows, width, _, c, c_row, _, a, a_row, a_column, _, b, b_row, length, subtract = args
+        C, A, B = (
+            builder.gep(_data(context, builder, signature.args[i], args[i]), [offset])
+            for i, offset in ((2, c), (5, a), (9, b))
+        )
+        tile = cgutils.get_or_insert_function(builder.module, _TILE, _TILE_NAME)
+        which = builder.add(_times(builder, rows, 16), width)
+        builder.call(tile, [which, C, c_row, A, a_row, a_column, B, b_row, length, subtract])
+        return context.get_dummy_value()
+
+    x = types.intp
+    return types.void(x, x, C, x, x, A, x, x, x, B, x, x, x, x), generate
+
+
+_POINTER = ir.FloatType().as_pointer()
+_TILE_NAME = "nlridge_product_tile"
+_TILE = ir.FunctionType(
+    ir.VoidType(),
+    [_INDEX, _POINTER, _INDEX, _POINTER, _INDEX, _INDEX, _POINTER, _INDEX, _INDEX, _INDEX],
+)
+
+
+@before_kernels
+def _name_tiles() -> None:
+    """Give the code of the tiles the name by which kernels call it."""
+    add_symbol(_TILE_NAME, _tiles())
+
+
+@kernel
+def _tiles():
+    return _tiles_address()
+
+
+@intrinsic
+def _tiles_address(context):
+    """The address of a function that computes the tiles."""
+
+    def generate(context, builder, signature, args):
+        tile = ir.Function(builder.module, _TILE, _TILE_NAME + "_code")
+        tile.linkage = "internal"
+        _define_tiles(tile)
+        return builder.ptrtoint(tile, _INDEX)
+
+    return types.intp(), generate
+
+
+def _define_tiles(function: Any) -> None:
+    which, C, c_row, A, a_row, a_column, B, b_row, length, subtract = function.args
+    builder = ir.IRBuilder(function.append_basic_block())
+    end = function.append_basic_block()
+    choice = builder.switch(which, end)
+    for rows, width in _TILES:
+        block = function.append_basic_block()
+        choice.add_case(ir.Constant(_INDEX, 16 * rows + width), block)
+        builder.position_at_end(block)
+        kinds = [_FLOATS] * (width // _UNITS) + [_NARROW] * (width % _UNITS)
+        sums = [
+            [cgutils.alloca_once(builder, kind, name="sum") for kind in kinds] for _ in range(rows)
+        ]
+        for row in sums:
+            for s, kind in zip(row, kinds, strict=True):
+                builder.store(ir.Constant(kind, None), s)
+        with cgutils.for_range(builder, length) as loop:
+            left = builder.mul(loop.index, a_column)
+            right = builder.mul(loop.index, b_row)
+            terms = [
+                _load(builder, B, builder.add(right, ir.Constant(_INDEX, LANES * v)), kind)
+                for v, kind in enumerate(kinds)
+            ]
+            for i, row in enumerate(sums):
+                place = builder.add(left, _times(builder, a_row, i))
+                factor = builder.load(builder.gep(A, [place]))
+                for s, term in zip(row, terms, strict=True):
+                    factors = _splat(builder, factor, term.type)
+                    builder.store(_fma(builder, factors, term, builder.load(s)), s)
+        results = [
+            (
+                builder.add(_times(builder, c_row, i), ir.Constant(_INDEX, LANES * v)),
+                _whole(builder, builder.load(s)),
+            )
+            for i, row in enumerate(sums)
+            for v, s in enumerate(row)
+        ]
+        with builder.if_else(cgutils.is_not_null(builder, subtract)) as (then, otherwise):
+            with then:
+                for place, value in results:
+                    _store(builder, builder.fsub(_load(builder, C, place), value), C, place)
+            with otherwise:
+                for place, value in results:
+                    _store(builder, value, C, place)
+        builder.branch(end)
+    builder.position_at_end(end)
+    builder.ret_void()
 
 
 def distance_tile(vectors: int, widths: tuple[int, int] | None = None) -> Any:
