@@ -25,9 +25,11 @@ from .commands import commands_for
 from .errors import Refused, in_one_sentence
 from .events import Events
 from .folder import Folder
-from .images import Gallery, Opened, file_name, opened
+from .gallery import Gallery
+from .images import Opened
 from .limits import Limits
 from .messages import checked_settings, checked_view, mapping, parsed
+from .opening import file_name, opened
 from .parts import arguments_of
 from .saving import expect_no_link, saved, target_of
 from .tiles import LAYERS, tile
@@ -220,7 +222,8 @@ class Studio:
         settings = checked_settings(await self._message(request), width, height)
         wanted = image.want(settings=settings)
         self.worker.changed()
-        return JSONResponse({"revision": wanted.revision})
+        noise = image.noise_described(wanted.view.frame if wanted.view else 0)
+        return JSONResponse({"revision": wanted.revision, "noise": noise})
 
     async def put_view(self, request: Request) -> Response:
         image = self._image(request)
@@ -228,7 +231,7 @@ class Studio:
         view = checked_view(await self._message(request), len(image.indices), width, height)
         image.want(view=view)
         self.worker.changed()
-        return JSONResponse({})
+        return JSONResponse({"noise": image.noise_described(view.frame)})
 
     async def get_tile(self, request: Request) -> Response:
         image, path, query = self._image(request), request.path_params, request.query_params

@@ -45,8 +45,8 @@ def _suffix(path: Path) -> str:
 
 
 def _python(image: Opened, path: Path, arguments: dict[str, Any]) -> str:
-    if is_video_name(path):
-        return ""  # only the command line reads and writes videos
+    if is_video_name(path) or image.raw:
+        return ""  # only the command line reads and writes videos and raw files
     imports, reading, writing = _READERS.get(_suffix(path), _PILLOW)
     given = {name: value for name, value in arguments.items() if value != _DEFAULTS.get(name)}
     axes = {}

@@ -1,11 +1,6 @@
 """Opened images: their pixels, their frames and channels, and what is known and wanted of them."""
 
-import math
-import re
-import shutil
-import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_urlsafe
@@ -15,13 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..display import black_and_white
-from ..files import Layer, Picture, format_of, read
+from ..files import Layer, Picture, format_of
 from ..files.orientation import turned
-from ..files.video import is_video_name
-from ..jobs.batch import known_suffixes, sequence_of
+from ..jobs.batch import sequence_of
 from ..jobs.words import printable
 from .clips import ClipFrames, FewFrames
-from .limits import Limits
 from .messages import Rectangle, Settings, View
 from .parts import Choice, Measured
 from .results import Result
@@ -29,8 +22,6 @@ from .results import Result
 Pixels = npt.NDArray[Any]
 
 _SAMPLE = 2**20  # pixels that black and white are chosen from
-_LONGEST = 200  # bytes of a name
-reading = threading.Lock()  # the readers change the filters for warnings, which all threads share
 
 
 @dataclass(frozen=True)
@@ -79,6 +70,7 @@ class Opened:
     name: str
     """Its name, as text."""
     picture: Picture
+    """What is shown."""
     path: Path
     """Where it was read."""
     folder: Path
@@ -87,6 +79,8 @@ class Opened:
     """Whether it was read where it belongs, so that results can be saved beside it."""
     is_large: bool = False
     """Whether a single frame is too large to be denoised in memory."""
+    raw: Picture | None = None
+    """The raw picture that `picture` was developed from, if it is one of a camera."""
     id: str = field(default_factory=lambda: token_urlsafe(9))
     wanted: Wanted = field(default_factory=Wanted)
     touched: float = field(default_factory=time.monotonic)
@@ -103,6 +97,8 @@ class Opened:
     """The latest result of a reduced copy."""
     floats: tuple[Any, Pixels] | None = None
     """The latest result that is not rounded, with what it depends on."""
+    gains: dict[Any, str] = field(default_factory=dict)
+    """Estimated gains in words, by frame and by what the result depends on."""
     exported: tuple[tuple[Any, ...], Path] | None = None
     """The video that was written last, with what it depends on."""
     finished: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -117,7 +113,7 @@ class Opened:
         self.clip: ClipFrames | None = pixels if isinstance(pixels, ClipFrames) else None
         """The frames, if this is a video."""
         self.axis, self.together = ("T", "time") if self.clip else sequence_of(self.layer, "auto")
-        self.size = _height_and_width(self.layer)
+        self.size = height_and_width(self.layer)
         """The height and width as stored."""
         self.low, self.high = black_and_white(self.layer.pixels.dtype, [self._sample()])
         self.revisions[self.wanted.revision] = self.wanted.settings
@@ -127,6 +123,11 @@ class Opened:
         """The height and width as shown."""
         height, width = self.size
         return (width, height) if self.picture.turn >= 5 else (height, width)
+
+    @property
+    def only_whole(self) -> bool:
+        """Whether no part of the result can be computed without the rest of it."""
+        return bool(self.together) or self.raw is not None
 
     @property
     def in_colour(self) -> bool:
@@ -142,8 +143,10 @@ class Opened:
     @property
     def nbytes(self) -> int:
         """Bytes of memory, apart from what is on the disk."""
-        held = [(layer.pixels, 1.0) for layer in self.picture.layers]
-        for result in list(self.results.values()):
+        results = list(self.results.values())
+        pictures = [self.picture, self.raw, *(result.raw for result in results)]
+        held = [(layer.pixels, 1.0) for picture in pictures if picture for layer in picture.layers]
+        for result in results:
             is_array = isinstance(result.pixels, np.ndarray)
             held.append((result.pixels, result.done.mean() if is_array else 1.0))
         if self.floats:
@@ -158,7 +161,11 @@ class Opened:
         return image[None] if axis is None else np.moveaxis(image, axis, 0)
 
     def measurable(self, frame: int) -> Pixels:
-        """Return the planes of a frame that its noise is measured in: all of them, or the luma of a video."""
+        """Return the planes that the noise of a frame is measured in: its own, those of a mosaic, the luma of a video."""
+        if self.raw:
+            layer = self.raw.layers[0]
+            assert layer.mosaic is not None
+            return turned(layer.mosaic.planes(layer.pixels), "CYX", self.raw.turn)
         return self.clip.luma(frame) if self.clip else self.planes(frame)
 
     def shown(self, planes: Pixels) -> Pixels:
@@ -190,9 +197,12 @@ class Opened:
         return replace(self.picture, layers=[replace(self.layer, pixels=pixels)])
 
     def choice(self, settings: Settings) -> Choice:
-        """Return the choice of noise; a rectangle as stored."""
+        """Return the choice of noise; a rectangle as it is in `measurable`."""
         noise = settings.noise
-        return self.stored(noise) if isinstance(noise, tuple) else noise
+        if not isinstance(noise, tuple):
+            return noise
+        x, y, width, height = self.stored(noise)
+        return (x // 2, y // 2, width // 2, height // 2) if self.raw else (x, y, width, height)
 
     def new_result(self) -> Result:
         """Return a result without any pixels."""
@@ -240,9 +250,6 @@ class Opened:
         """Return what the page is told about the image."""
         wanted = self.wanted
         height, width = self.shown_size
-        frame = wanted.view.frame if wanted.view else 0
-        noise = wanted.settings.noise
-        known = self.measured.get((frame, noise)) or self.glances.get((frame, 0, noise))
         count = len(self.indices)
         several = len(self.picture.layers) > 1
         return {
@@ -263,86 +270,33 @@ class Opened:
             "can_save_beside": self.beside,
             "notes": [
                 *self.picture.notes,
+                *(["developed for the screen; saved as a raw file (DNG)"] if self.raw else []),
                 *(
                     ["images of several shapes: the first is shown, all are saved"]
                     if several
                     else []
                 ),
             ],
-            "noise": known.described() if known else None,
+            "noise": self.noise_described(wanted.view.frame if wanted.view else 0),
             "finished": self.finished.get(wanted.revision),
             "failed": self.failed.get(wanted.revision),
             "settings": wanted.settings.as_json(),
             "revision": wanted.revision,
         }
 
+    def noise_described(self, frame: int) -> dict[str, Any] | None:
+        """Return what the page is told about the noise of a frame; None if nothing is known yet."""
+        noise = self.wanted.settings.noise
+        known = self.measured.get((frame, noise))
+        if known is None and not self.raw:  # a glance tells nothing of a raw image
+            known = self.glances.get((frame, 0, noise))
+        return known.described() if known else None
+
     def _sample(self) -> Pixels:
         """Return some of the pixels of the first frame."""
         planes = self.planes(0)
         step = max(1, round((planes.size / _SAMPLE) ** 0.5))
         return planes[:, ::step, ::step]
-
-
-class Gallery:
-    """All opened images, within bounds of memory: those that were not used for longest are dropped."""
-
-    def __init__(self, limits: Limits, say_dropped: Callable[[Opened], None]) -> None:
-        self._limits = limits
-        self._say_dropped = say_dropped
-        self._images: dict[str, Opened] = {}
-        self._lock = threading.Lock()
-
-    def __iter__(self) -> Any:
-        return iter(list(self._images.values()))
-
-    def get(self, identity: str) -> Opened | None:
-        return self._images.get(identity)
-
-    def add(self, image: Opened) -> None:
-        with self._lock:
-            self._images[image.id] = image
-        self.keep_within_bounds(image)
-
-    def remove(self, image: Opened) -> None:
-        with self._lock:
-            self._images.pop(image.id, None)
-        if image.clip:
-            image.clip.close()
-        shutil.rmtree(image.folder, ignore_errors=True)
-
-    def by_use(self) -> list[Opened]:
-        """Return all images, the one that was used last first."""
-        return sorted(self, key=lambda image: -image.touched)
-
-    def keep_within_bounds(self, current: Opened | None = None) -> None:
-        """Forget results that nobody looks at, then drop images, until the bounds are met."""
-        limit = self._limits
-        images = self.by_use()
-        for image in reversed(images):
-            if sum(other.nbytes for other in images) <= limit.memory:
-                break
-            forget_old_results(image)
-        while len(images) > 1 and (
-            len(images) > limit.images or sum(other.nbytes for other in images) > limit.memory
-        ):
-            oldest = images.pop()
-            if oldest is current:
-                images.insert(0, oldest)
-                oldest = images.pop()
-            self.remove(oldest)
-            self._say_dropped(oldest)
-
-
-def forget_old_results(image: Opened) -> None:
-    """Forget the results of other settings than the current ones."""
-    settings = image.wanted.settings
-    kept = {
-        result_key(settings, name, alone)
-        for name in methods_of(settings)
-        for alone in (False, True)
-    }
-    for key in [key for key in image.results if key not in kept]:
-        image.results.pop(key, None)
 
 
 def methods_of(settings: Settings) -> list[str]:
@@ -356,52 +310,6 @@ def result_key(settings: Settings, method: str, rough: bool = False) -> tuple[An
     return method, settings.strength, settings.colour, settings.noise, rough
 
 
-def opened(path: Path, name: str, folder: Path, limits: Limits, beside: bool = False) -> Opened:
-    """Read a file; pixels of a large image are kept in the folder, rather than in memory."""
-    folder.mkdir(exist_ok=True)
-    if is_video_name(path):
-        frames: Any = ClipFrames(path)
-        return Opened(
-            printable(name), Picture("video", [Layer(frames, "TYXC")]), path, folder, beside
-        )
-    with reading:
-        picture = read(path)
-        if any(layer.mosaic is not None for layer in picture.layers):
-            raise ValueError("it is a raw image; expected a developed one, or 'nlridge denoise'")
-    sizes = [math.prod(_height_and_width(layer)) for layer in picture.layers]
-    layers = [
-        replace(layer, pixels=_on_disk(layer.pixels, folder / f"{k}.npy"))
-        if size * sum(1 for _ in layer.frames()) > limits.in_memory
-        else layer
-        for k, (layer, size) in enumerate(zip(picture.layers, sizes, strict=True))
-    ]
-    picture = replace(picture, layers=layers)
-    return Opened(printable(name), picture, path, folder, beside, sizes[0] > limits.in_memory)
-
-
-def _height_and_width(layer: Layer) -> tuple[int, int]:
+def height_and_width(layer: Layer) -> tuple[int, int]:
     height, width = (layer.pixels.shape[layer.axes.index(axis)] for axis in "YX")
     return height, width
-
-
-def _on_disk(pixels: Pixels, path: Path) -> Pixels:
-    np.save(path, pixels)
-    mapped: Pixels = np.load(path, mmap_mode="r")
-    return mapped
-
-
-def file_name(name: str) -> str:
-    """Return the last part of a name, without anything that is special in a file system."""
-    last = re.split(r"[/\\]", name)[-1].strip()
-    if last.strip(".") == "":
-        raise ValueError(f"name is {printable(name)!r}; expected that of a file")
-    safe = "".join(c if c.isprintable() and c not in '<>:"|?*' else "_" for c in last).lstrip(".")
-    suffix = next((end for end in known_suffixes() if safe.lower().endswith(end)), "")
-    if not suffix:
-        raise ValueError(
-            f"name is {printable(last[:_LONGEST])!r}; expected one that ends in {', '.join(known_suffixes())}"
-        )
-    stem, ending = safe[: -len(suffix)], safe[-len(suffix) :]
-    while len(stem.encode()) > _LONGEST:
-        stem = stem[:-1]
-    return (stem or "image") + ending

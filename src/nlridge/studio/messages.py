@@ -51,6 +51,12 @@ class View:
     level: int
     """The image is shown reduced by 2^level."""
 
+    def middle(self, side: int) -> Rectangle:
+        """Return a square in the middle of the view, or as much of it as is visible."""
+        x, y, width, height = self.rectangle
+        columns, rows = min(side, width), min(side, height)
+        return x + (width - columns) // 2, y + (height - rows) // 2, columns, rows
+
 
 def parsed(data: bytes) -> dict[str, Any]:
     """Parse a JSON object."""

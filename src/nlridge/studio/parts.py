@@ -12,6 +12,7 @@ from ..api.arguments import checked_workers, missing_pixels
 from ..api.conversion import to_dtype
 from ..api.denoising import denoise
 from ..api.details import level_of
+from ..api.estimating import estimate_noise
 from ..api.in_memory import Frame, denoise_frame
 from ..engines.grid import Window
 from ..files import Layer
@@ -41,7 +42,7 @@ Choice = str | float | Rectangle
 Progress = Callable[[int, int], object]
 
 _SAMPLE = 2**18  # pixels of a channel that the level of the noise is computed from
-_GLANCE = 128  # the side of the squares that a first estimate is made from
+_GLANCE = 64  # the side of the squares that a first estimate is made from
 _BAND = 512  # rows of a large image that are denoised at a time
 
 
@@ -56,12 +57,14 @@ class Measured(NamedTuple):
     """Whether the noise was given rather than estimated."""
     rough: bool = False
     """Whether this is a first estimate, from a few pixels."""
+    raw: tuple[Noise, float] | None = None
+    """The noise of the raw image, and its level, if this is about an image that was developed from it."""
 
     def described(self) -> dict[str, Any]:
         """Return what the page is told about the noise."""
-        noise = self.facts.noise
+        noise, level = self.raw or (self.facts.noise, self.level)
         dtype = self.facts.dtype
-        coarse = dtype is not None and dtype.kind in "ui" and self.level < ROUNDING
+        coarse = dtype is not None and dtype.kind in "ui" and level < ROUNDING
         doubtful = getattr(noise, "share", 1.0) < 1
         kinds: dict[type[Any], str] = {
             CorrelatedNoise: "correlated",
@@ -70,7 +73,7 @@ class Measured(NamedTuple):
         return {
             "words": str(noise),
             "kind": kinds.get(type(noise), "gaussian"),
-            "level": float(f"{self.level:.4g}"),
+            "level": float(f"{level:.4g}"),
             "sure": (self.given or not (coarse or doubtful)) and not self.rough,
         }
 
@@ -101,6 +104,22 @@ def glance(planes: Pixels, choice: Choice) -> Measured:
     except ValueError:  # too few pixels for this kind of noise
         measured = _measured(pixels, missing, Options(), False)
     return measured._replace(rough=True)
+
+
+def measure_raw(raw: Layer, planes: Pixels, choice: Choice, developed: Measured) -> Measured:
+    """Measure a raw image, whose mosaic has these planes; `developed` is what is known of what is shown of it."""
+    assert raw.mosaic is not None
+    options = _options(planes, choice)
+    noise = options.noise
+    if noise is None and choice == "auto":
+        noise = raw.noise
+    if noise is None:
+        noise = estimate_noise(raw.pixels, mosaic=raw.mosaic, kind=options.kind)
+    signal = raw.mosaic.planes(raw.pixels) - raw.mosaic.black_levels
+    levels = np.reshape(np.asarray(noise.level, np.float64), (-1, 1, 1))
+    level = level_of(noise, levels, signal, raw.mosaic.saturated(raw.mosaic.planes(raw.pixels)))
+    given = options.noise is not None
+    return developed._replace(given=given, rough=False, raw=(noise, level))
 
 
 def _options(planes: Pixels, choice: Choice) -> Options:

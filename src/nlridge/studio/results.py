@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..api.details import Denoised
+from ..files import Picture
 from .messages import Rectangle
 
 Pixels = npt.NDArray[Any]
@@ -24,6 +26,10 @@ class Result:
         self.done = np.zeros((frames, -(-height // SIDE), -(-width // SIDE)), bool)
         self.overviews: dict[int, Pixels] = {}
         """Reduced copies of complete frames."""
+        self.raw: Picture | None = None
+        """The picture to save, if the pixels were developed from it."""
+        self.details: Denoised | None = None
+        """What was found when the raw picture was denoised."""
 
     @property
     def is_complete(self) -> bool:

@@ -6,8 +6,9 @@ from pathlib import Path
 from ..files import Picture, write
 from ..files.atomic import expect_new, replacing
 from ..jobs.batch import Source, clean_picture, targets
-from .images import Opened, reading, result_key
+from .images import Opened, result_key
 from .messages import Settings
+from .opening import reading
 from .parts import arguments_of
 
 
@@ -39,4 +40,5 @@ def _after(image: Opened, settings: Settings) -> Picture:
     if len(image.picture.layers) > 1:  # only the first of them is shown
         arguments = arguments_of(image.planes(0), settings, image.choice(settings))
         return clean_picture(image.picture, lambda share: None, "auto", **arguments)[0]
-    return image.single(image.results[result_key(settings, settings.method)].pixels)
+    result = image.results[result_key(settings, settings.method)]
+    return result.raw or image.single(result.pixels)

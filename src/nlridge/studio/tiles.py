@@ -79,11 +79,17 @@ def reduced(planes: Pixels, level: int) -> Pixels:
     if level == 0:
         return planes
     block = 1 << level
-    channels, height, width = planes.shape
+    height, width = planes.shape[1:]
     margins = ((0, 0), (0, -height % block), (0, -width % block))
-    full = np.pad(planes, margins, mode="edge")
-    blocks = full.reshape(channels, full.shape[1] // block, block, full.shape[2] // block, block)
-    means: Pixels = blocks.mean(axis=(2, 4), dtype=np.float32)
+    full = np.pad(planes, margins, mode="edge") if height % block or width % block else planes
+    # Rows first, whole ones at a time: several times as fast as the means of blocks.
+    rows = full[:, ::block].astype(np.float32, order="K")
+    for k in range(1, block):
+        rows += full[:, k::block]
+    means: Pixels = rows[:, :, ::block].copy(order="K")
+    for k in range(1, block):
+        means += rows[:, :, k::block]
+    means *= np.float32(0.25**level)
     return means
 
 

@@ -5,28 +5,32 @@ has been done. Work on what is visible interrupts work on a whole image, which c
 measured in a thread of its own, since that cannot be interrupted.
 """
 
-import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..api.details import removed_in_words, summary_of
 from ..api.quality import gain_in_words, quality_of
+from ..files import Picture
+from ..files.develop import developed
 from ..jobs.batch import clean_picture, with_exact_floats
 from ..jobs.clips import clean_clip
 from ..kernels.compile import announcing
 from .clips import ClipFrames
 from .errors import Cancelled, in_one_sentence
 from .events import Events
-from .images import Gallery, Opened, Preview, Wanted, methods_of, result_key
+from .gallery import Gallery
+from .images import Opened, Preview, Wanted, result_key
 from .limits import Limits
-from .messages import Rectangle, View
+from .messages import Rectangle, Settings
+from .opening import reading
 from .parts import (
+    Choice,
     arguments_of,
     as_saved,
     denoise_on_disk_together,
@@ -34,40 +38,16 @@ from .parts import (
     denoised_on_disk,
     glance,
     measure,
+    measure_raw,
     noise_arguments,
     planned,
 )
 from .results import SIDE, Result, snapped
 from .saving import target_of
+from .tasks import FIRST, GAIN, URGENT, Task, is_wanted, known_of, result_of, tasks, whole_of
 from .tiles import reduced_part
 
 _EVERY = 0.1  # seconds between reports of progress
-_SMALL = 2**19  # pixels of a frame whose noise is measured at once
-_GAIN = 3 * 2**22  # numbers in the largest image whose gain is estimated, which takes another run
-_AT_ONCE = 2**21  # pixels that are denoised for a view; larger views are denoised reduced
-
-
-@dataclass(frozen=True)
-class Task:
-    """One thing to do for an image."""
-
-    stage: str
-    """One of `STAGES`."""
-    image: Opened
-    wanted: Wanted
-    frame: int
-    method: str = ""
-    rectangle: Rectangle = (0, 0, 0, 0)
-    """What to denoise, as stored; as shown for "preview"."""
-
-    @property
-    def is_urgent(self) -> bool:
-        return self.stage in URGENT or self.wanted.saving
-
-
-URGENT = ("glance", "preview", "quick", "visible")
-"""Stages of work on what is visible."""
-STAGES = (*URGENT, "noise", "whole", "together", "export", "finish", "gain")
 
 
 class Worker:
@@ -80,6 +60,7 @@ class Worker:
         self._changed = threading.Condition()
         self._version = self._looked = 0
         self._closing = False
+        self._cold = ["fast", "standard"]  # methods whose kernels are not loaded yet
         self._threads = [
             threading.Thread(target=self._loop, args=(find,), name=f"nlridge {name}", daemon=True)
             for name, find in (("studio", self._step), ("noise", self._measure_next))
@@ -113,38 +94,62 @@ class Worker:
     def _step(self) -> bool:
         """Do the next thing, and return whether there was any."""
         task = self._next(lambda task: task.stage != "noise")
+        if task is None and self._cold:
+            self._warm_up(self._cold.pop(0))
+            return True
         if task is None:
-            return self.background(self._interrupt)
+            return self.background(lambda: self._interrupt(saving=True))
         self._do(task)
+        self.changed()  # the noise may be measured now
         return True
 
+    def _warm_up(self, method: str) -> None:
+        """Load what a method needs, so that the first image need not wait for it."""
+
+        def stop(*_: int) -> None:
+            if self._closing:
+                raise Cancelled
+
+        def leave() -> None:
+            raise Cancelled  # what has to be compiled waits until the page can say so
+
+        planes = np.random.default_rng(0).normal(100, 20, (3, 128, 128)).astype(np.uint8)
+        with suppress(Cancelled), announcing(leave):
+            denoised(planned(planes, measure(planes, "auto"), Settings(), method), stop)
+
     def _measure_next(self) -> bool:
-        task = self._next(lambda task: task.stage == "noise")
-        if task is not None:
-            self._do(task)
-            self.changed()
-        return task is not None
+        """Measure the noise of the next image; not before there is a first impression of it, which is more urgent."""
+        for image in self.gallery.by_use():
+            task = next(tasks(image), None)
+            if task is not None and task.stage == "noise":
+                self._do(task)
+                self.changed()
+                return True
+        return False
 
     def _next(self, fits: Callable[[Task], bool], most: int | None = None) -> Task | None:
         """Return what to do next, for the images that were used last."""
         for image in self.gallery.by_use()[:most]:
-            task = next(filter(fits, tasks(image, self.limits)), None)
+            task = next(filter(fits, tasks(image)), None)
             if task is not None:
                 return task
         return None
 
-    def _interrupt(self) -> None:
-        """Do what has become urgent; called while something less urgent is under way."""
+    def _interrupt(self, stages: Collection[str] = URGENT, saving: bool = False) -> None:
+        """Do what has become urgent; called while something less urgent is under way.
+
+        With `saving`, that includes whole images that a person waits for.
+        """
         if self._closing:
             raise Cancelled
         if self._version == self._looked:
             return
         self._looked = self._version
-        while (
-            not self._closing and (task := self._next(lambda task: task.is_urgent, 1)) is not None
-        ):
-            if task.stage == "noise":
-                return  # the other thread is at it
+
+        def is_urgent(task: Task) -> bool:
+            return task.stage in stages or (saving and task.wanted.saving and task.stage != "noise")
+
+        while not self._closing and (task := self._next(is_urgent, 1)) is not None:
             self._do(task)
         if self._closing:
             raise Cancelled
@@ -163,41 +168,54 @@ class Worker:
 
     def _noise(self, task: Task) -> None:
         image, settings = task.image, task.wanted.settings
-        planes = image.measurable(task.frame)
-        measured = measure(planes, image.choice(settings), sampled=image.is_large)
+        planes, choice = image.measurable(task.frame), image.choice(settings)
+        if image.raw:
+            developed = glance(image.planes(task.frame), "auto")
+            measured = measure_raw(image.raw.layers[0], planes, choice, developed)
+        else:
+            measured = measure(planes, choice, sampled=image.is_large)
         image.measured[task.frame, settings.noise] = measured
-        self.events.publish(
-            type="noise", image=image.id, frame=task.frame, noise=measured.described()
-        )
+        self._say_noise(task)
 
     def _glance(self, task: Task) -> None:
+        """Estimate the noise from a few pixels."""
         image, settings = task.image, task.wanted.settings
-        measured = glance(image.measurable(task.frame), image.choice(settings))
-        image.glances[task.frame, 0, settings.noise] = measured
-        self.events.publish(
-            type="noise", image=image.id, frame=task.frame, noise=measured.described()
-        )
+        planes, choice = image.measurable(task.frame), image.choice(settings)
+        if image.raw:
+            planes, choice = image.planes(task.frame), "auto"
+        image.glances[task.frame, 0, settings.noise] = glance(planes, choice)
+        self._say_noise(task)
 
     def _preview(self, task: Task) -> None:
         """Denoise a reduced copy of what is visible, for a first impression."""
         image, settings = task.image, task.wanted.settings
         view = task.wanted.view
         assert view is not None
+        seen = snapped(view.rectangle, image.shown_size, SIDE << view.level)
         planes = reduced_part(
-            image, image.layer.pixels, task.frame, task.rectangle, view.level, image.overviews
+            image, image.layer.pixels, task.frame, seen, view.level, image.overviews
         )
         key = (task.frame, view.level, settings.noise)
         if key not in image.glances:
-            choice = settings.noise
-            if not isinstance(choice, str):  # white noise
-                level = image.glances[task.frame, 0, settings.noise].level
-                choice = level / 2**view.level
-            image.glances[key] = glance(planes, choice)
+            image.glances[key] = glance(planes, self._reduced_choice(task, view.level))
         frame = planned(planes, image.glances[key], settings, "fast")
-        result = denoised(frame, self._progress(task))
+        x, y, width, height = task.rectangle
+        spans = ((x - seen[0], width), (y - seen[1], height))
+        (left, columns), (top, rows) = (
+            (start >> view.level, -(-length // (1 << view.level))) for start, length in spans
+        )
+        result = denoised(frame, self._progress(task), (left, top, columns, rows))
         rough = result_key(settings, "fast", True)
         image.preview = Preview(rough, task.frame, view.level, task.rectangle, result)
         self._say_tiles(task, task.rectangle, "fast")
+
+    def _reduced_choice(self, task: Task, level: int) -> Choice:
+        """Return the choice of noise for an image that is reduced."""
+        image, settings = task.image, task.wanted.settings
+        if image.raw or isinstance(settings.noise, str):
+            return "auto" if image.raw else str(settings.noise)
+        given = noise_arguments(image.measurable(task.frame), image.choice(settings))["sigma"]
+        return float(np.sqrt(np.mean(np.square(given)))) * 0.5**level  # white noise
 
     def _quick(self, task: Task) -> None:
         """Denoise what is visible, for a first impression: quickly, or without the frames around it."""
@@ -232,7 +250,7 @@ class Worker:
             pixels = denoised_on_disk(planes, frame, settings, task.method, image.folder, progress)
         else:
             pixels = denoised(frame, progress)
-            if pixels.size <= _GAIN:
+            if pixels.size <= GAIN:
                 image.floats = ((task.frame, result_key(settings, task.method)), pixels)
         self._check(task)
         self._put(task, result, pixels)
@@ -242,9 +260,13 @@ class Worker:
     _whole = _visible
 
     def _together(self, task: Task) -> None:
-        """Denoise all frames that belong together."""
-        image, settings = task.image, task.wanted.settings
+        """Denoise what can only be denoised as a whole: frames that belong together, or a raw image."""
+        image = task.image
+        settings = replace(task.wanted.settings, method=task.method)
         progress = self._progress(task)
+        if image.raw:
+            self._develop(task, image.raw, settings)
+            return
         arguments = arguments_of(image.planes(0), settings, image.choice(settings))
         result = result_of(image, task.wanted, task.method)
         if isinstance(image.layer.pixels, np.memmap):
@@ -269,6 +291,20 @@ class Worker:
             result.mark(frame, whole_of(image))
         for frame in range(len(image.indices)):
             self._say_tiles(task, image.seen(whole_of(image)), "exact", frame)
+
+    def _develop(self, task: Task, raw: Picture, settings: Settings) -> None:
+        """Denoise a raw image, and develop it for the screen as it was developed before."""
+        image, progress = task.image, self._progress(task)
+        arguments = arguments_of(image.measurable(0), settings, image.choice(settings))
+        after, details = clean_picture(
+            raw, lambda share: progress(round(1000 * share), 1000), "auto", **arguments
+        )
+        result = result_of(image, task.wanted, task.method)
+        result.raw, result.details = after, details[0]
+        with reading:
+            result.pixels[...] = developed(after, bits=8).layers[0].pixels
+        result.mark(0, whole_of(image))
+        self._say_tiles(task, whole_of(image), "exact")
 
     def _export(self, task: Task) -> None:
         """Denoise a whole video into a file."""
@@ -299,8 +335,11 @@ class Worker:
         """Say what was removed."""
         image, wanted = task.image, task.wanted
         settings = wanted.settings
-        planes = image.planes(task.frame)
-        after = image.planes(task.frame, result_of(image, wanted, settings.method).pixels)
+        result = result_of(image, wanted, settings.method)
+        if result.details:
+            self._say_finished(image, wanted, removed_in_words(result.details, str))
+            return
+        planes, after = image.planes(task.frame), image.planes(task.frame, result.pixels)
         if image.is_large:  # some of the rows suffice
             step = -(-planes[0].size // self.limits.in_memory)
             planes, after = planes[:, ::step], after[:, ::step]
@@ -312,17 +351,26 @@ class Worker:
     def _gain(self, task: Task) -> None:
         """Estimate how much better the result is."""
         image, settings = task.image, task.wanted.settings
-        said = image.finished[task.wanted.revision]
-        said["gain"] = ""  # once is enough
-        assert image.floats is not None
-        planes, floats = with_exact_floats(image.planes(task.frame)), image.floats[1]
+        key = (task.frame, result_key(settings, task.method))
+        if key not in image.gains:
+            image.gains[key] = self._estimated_gain(task, key)
+        gain = image.finished[task.wanted.revision]["gain"] = image.gains[key]
+        self._say("gain", image, task.wanted.revision, gain=gain)
+
+    def _estimated_gain(self, task: Task, key: Any) -> str:
+        """Return the gain in words; an empty string if the noise is no basis for an estimate."""
+        image, settings = task.image, task.wanted.settings
+        planes = with_exact_floats(image.planes(task.frame))
         measured = image.measured[task.frame, settings.noise]
         frame = planned(planes, measured, settings, task.method)
+        progress = self._progress(task)
+        if image.floats is None or image.floats[0] != key:  # only rounded pixels were kept
+            image.floats = (key, denoised(frame, progress))
+        floats = image.floats[1]
         details = replace(
             summary_of(frame, floats, measured.given), image=floats, residual=planes - floats
         )
-        progress = self._progress(task)
-        with suppress(ValueError):  # noise that is no basis for an estimate
+        try:
             quality = quality_of(
                 planes,
                 details,
@@ -331,8 +379,9 @@ class Worker:
                 colour=settings.colour,
                 progress=progress,
             )
-            said["gain"] = gain_in_words(quality)
-            self._say("gain", image, task.wanted.revision, gain=said["gain"])
+        except ValueError:
+            return ""
+        return gain_in_words(quality)
 
     def _say_finished(self, image: Opened, wanted: Wanted, removed: str) -> None:
         seconds = round(time.monotonic() - wanted.since, 3)
@@ -359,8 +408,8 @@ class Worker:
             if self._version != seen:
                 seen = self._version
                 self._check(task)
-                if task.stage not in URGENT:
-                    self._interrupt()
+                if task.stage not in FIRST:
+                    self._interrupt(FIRST if task.stage == "visible" else URGENT)
                     self._check(task)
             if time.monotonic() - said > _EVERY:
                 said = time.monotonic()
@@ -374,12 +423,17 @@ class Worker:
             raise Cancelled
         first = self.gallery.by_use()[0]
         if not task.is_urgent and first is not task.image:
-            others = tasks(first, self.limits)
+            others = tasks(first)
             if any(other.stage != "noise" for other in others):
                 raise Cancelled  # the page has turned to another image
 
     def _say(self, kind: str, image: Opened, revision: int, **facts: Any) -> None:
         self.events.publish(type=kind, image=image.id, revision=revision, **facts)
+
+    def _say_noise(self, task: Task) -> None:
+        image = task.image
+        noise = image.noise_described(task.frame)
+        self.events.publish(type="noise", image=image.id, frame=task.frame, noise=noise)
 
     def _say_progress(self, task: Task, done: float, words: str = "") -> None:
         doing = f"denoising with {task.method}" if task.method else "estimating the noise"
@@ -396,120 +450,3 @@ class Worker:
         revision = task.image.wanted.revision
         facts = {"frame": frame, "rectangle": rectangle, "state": state}
         self._say("tiles", task.image, revision, **facts)
-
-
-def tasks(image: Opened, limits: Limits) -> Iterator[Task]:
-    """Yield what is left to do for an image, the most urgent first."""
-    wanted = image.wanted
-    settings, view = wanted.settings, wanted.view
-    if wanted.revision in image.failed:
-        return
-    frame = view.frame if view else 0
-    measured = image.measured.get((frame, settings.noise))
-    if measured is None:
-        yield Task("noise", image, wanted, frame)
-    if view:
-        yield from _first_impression(image, wanted)
-    if measured is None:
-        return
-    whole = whole_of(image)
-    chosen = result_of(image, wanted, settings.method)
-    others = [settings.other] if settings.other and view and not image.together else []
-    if view and not image.together:
-        for name in [settings.method, *others]:
-            part = _missing(image, result_of(image, wanted, name), view)
-            if part:
-                yield Task("visible", image, wanted, frame, name, part)
-    if image.clip:
-        if wanted.saving and wanted.revision not in image.finished:
-            yield Task("export", image, wanted, frame, settings.method)
-        return
-    if (view or wanted.saving) and not chosen.is_complete:
-        if image.together:
-            yield Task("together", image, wanted, frame, settings.method)
-            return
-        for k in [frame, *range(len(image.indices))]:
-            if not chosen.covers(k, whole):
-                if (k, settings.noise) not in image.measured:
-                    yield Task("noise", image, wanted, k)
-                    return
-                yield Task("whole", image, wanted, k, settings.method, whole)
-    for name in others:
-        if not result_of(image, wanted, name).covers(frame, whole):
-            yield Task("whole", image, wanted, frame, name, whole)
-    if chosen.is_complete and wanted.revision not in image.finished:
-        yield Task("finish", image, wanted, frame)
-    said = image.finished.get(wanted.revision)
-    key = (frame, result_key(settings, settings.method))
-    if said and said["gain"] is None and image.floats and image.floats[0] == key:
-        yield Task("gain", image, wanted, frame, settings.method)
-
-
-def _missing(image: Opened, result: Result, view: View) -> Rectangle | None:
-    """Return what is missing in a view, as stored; None if nothing is, or if it is so much that it has to wait."""
-    part = result.missing(view.frame, image.stored(view.rectangle), image.size)
-    if part is None or (part[2] * part[3] > _AT_ONCE and view.level):
-        return None
-    # What a part depends on is larger than the part.
-    return whole_of(image) if math.prod(image.size) <= _SMALL else part
-
-
-def _first_impression(image: Opened, wanted: Wanted) -> Iterator[Task]:
-    """Yield what is to be done for a view, unless something better has been done."""
-    settings, view = wanted.settings, wanted.view
-    assert view is not None
-    frame, part = view.frame, image.stored(view.rectangle)
-    if known_of(image, frame, settings.noise) is None:
-        if math.prod(image.size) > _SMALL:
-            yield Task("glance", image, wanted, frame)
-        return
-    is_measured = (frame, settings.noise) in image.measured
-    exact_soon = settings.method == "fast" and is_measured and not image.together
-    if exact_soon or result_of(image, wanted, settings.method).covers(frame, part):
-        return
-    names = list(dict.fromkeys(("fast", settings.method) if image.together else ("fast",)))
-    cells = snapped(part, image.size)
-    if cells[2] * cells[3] > _AT_ONCE and view.level:
-        if (frame, 0, settings.noise) not in image.glances:
-            yield Task("glance", image, wanted, frame)
-        elif not (image.preview and image.preview.covers(result_key(settings, "fast", True), view)):
-            part = snapped(view.rectangle, image.shown_size, SIDE << view.level)
-            yield Task("preview", image, wanted, frame, "fast", part)
-        return
-    for k, name in enumerate(names):
-        if any(result_of(image, wanted, n, rough=True).covers(frame, part) for n in names[k:]):
-            continue
-        yield Task("quick", image, wanted, frame, name, cells)
-
-
-def known_of(image: Opened, frame: int, noise: Any) -> Any:
-    """Return what is known of a frame, or at least a first estimate; None if nothing is."""
-    return image.measured.get((frame, noise)) or image.glances.get((frame, 0, noise))
-
-
-def whole_of(image: Opened) -> Rectangle:
-    height, width = image.size
-    return 0, 0, width, height
-
-
-def result_of(image: Opened, wanted: Wanted, method: str, rough: bool = False) -> Result:
-    """Return the result with a method, which may be incomplete."""
-    key = result_key(wanted.settings, method, rough)
-    result = image.results.get(key)
-    if result is None:
-        result = image.results[key] = image.new_result()
-    return result
-
-
-def is_wanted(task: Task, gallery: Gallery) -> bool:
-    """Return whether the page still wants the result of a task."""
-    image = task.image
-    settings, view = image.wanted.settings, image.wanted.view
-    if gallery.get(image.id) is not image:
-        return False
-    if task.stage in ("noise", "glance"):
-        return settings.noise == task.wanted.settings.noise
-    key = result_key(task.wanted.settings, task.method)
-    if key not in [result_key(settings, name) for name in methods_of(settings)]:
-        return False
-    return task.stage not in URGENT or view is None or view.frame == task.frame

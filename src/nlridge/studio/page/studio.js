@@ -160,7 +160,10 @@ function tellView() {
     const words = image.id + JSON.stringify(seen);
     if (words === told) return;
     told = words;
-    try { await request("PUT", `/api/images/${image.id}/view`, seen); } catch { told = ""; }
+    try {
+      const { noise } = await request("PUT", `/api/images/${image.id}/view`, seen);
+      if (seen.frame === image.frame) learn(image, noise);
+    } catch { told = ""; }
   }, 60);
 }
 
@@ -169,6 +172,7 @@ for (const choice of easel.querySelectorAll("[name=view]")) choice.addEventListe
 // Settings. Quick changes become one request at a time; only the latest is sent.
 
 function change(settings) {
+  if (settings.noise) current.noise = null;
   Object.assign(current.settings, settings);
   current.changed = true;
   current.error = "";
@@ -183,8 +187,9 @@ async function sendSettings(image) {
   while (image.changed) {
     image.changed = false;
     try {
-      const { revision } = await request("PUT", `/api/images/${image.id}/settings`, image.settings);
+      const { revision, noise } = await request("PUT", `/api/images/${image.id}/settings`, image.settings);
       renewed(image, revision);
+      if (!image.changed) learn(image, noise);
     } catch (error) {
       showError(error);
     }
@@ -194,6 +199,12 @@ async function sendSettings(image) {
     stage.draw();
     drawCommands();
   }
+}
+
+// Takes over what is known about the noise; what is not known yet will be told by an event.
+function learn(image, noise) {
+  if (noise) image.noise = noise;
+  if (image === current) drawNoise();
 }
 
 // Notes that an image has a newer revision; returns whether `revision` is the newest.
@@ -357,6 +368,7 @@ at("frame").addEventListener("input", () => chooseFrame(at("frame").valueAsNumbe
 function chooseFrame(frame) {
   if (frame < 0 || frame >= current.frames.length) return;
   current.frame = frame;
+  if (!current.together) current.noise = null;
   drawChoices();
   stage.draw();
 }

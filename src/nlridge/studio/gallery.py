@@ -1,0 +1,70 @@
+"""All opened images, within bounds of memory."""
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+
+from .images import Opened, methods_of, result_key
+from .limits import Limits
+
+
+class Gallery:
+    """The opened images. Those that were not used for longest are dropped."""
+
+    def __init__(self, limits: Limits, say_dropped: Callable[[Opened], None]) -> None:
+        self._limits = limits
+        self._say_dropped = say_dropped
+        self._images: dict[str, Opened] = {}
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> Iterator[Opened]:
+        return iter(list(self._images.values()))
+
+    def get(self, identity: str) -> Opened | None:
+        return self._images.get(identity)
+
+    def add(self, image: Opened) -> None:
+        with self._lock:
+            self._images[image.id] = image
+        self.keep_within_bounds(image)
+
+    def remove(self, image: Opened) -> None:
+        with self._lock:
+            self._images.pop(image.id, None)
+        if image.clip:
+            image.clip.close()
+        shutil.rmtree(image.folder, ignore_errors=True)
+
+    def by_use(self) -> list[Opened]:
+        """Return all images, the one that was used last first."""
+        return sorted(self, key=lambda image: -image.touched)
+
+    def keep_within_bounds(self, current: Opened | None = None) -> None:
+        """Forget results that nobody looks at, then drop images, until the bounds are met."""
+        limit = self._limits
+        images = self.by_use()
+        for image in reversed(images):
+            if sum(other.nbytes for other in images) <= limit.memory:
+                break
+            forget_old_results(image)
+        while len(images) > 1 and (
+            len(images) > limit.images or sum(other.nbytes for other in images) > limit.memory
+        ):
+            oldest = images.pop()
+            if oldest is current:
+                images.insert(0, oldest)
+                oldest = images.pop()
+            self.remove(oldest)
+            self._say_dropped(oldest)
+
+
+def forget_old_results(image: Opened) -> None:
+    """Forget the results of other settings than the current ones."""
+    settings = image.wanted.settings
+    kept = {
+        result_key(settings, name, alone)
+        for name in methods_of(settings)
+        for alone in (False, True)
+    }
+    for key in [key for key in image.results if key not in kept]:
+        image.results.pop(key, None)
