@@ -577,6 +577,74 @@ def test_the_gain_follows(page):
     assert gain.startswith(f"{quality.gain:+.1f} ±")
 
 
+def test_what_was_known_is_said_again_after_a_return_to_earlier_settings(page):
+    image = page.open("a.png", png(100, 100))
+    page.see(image)
+    page.finished(image)
+    until(lambda: page.state(image)["finished"]["gain"])
+    first = page.state(image)
+    page.set(image, noise={"level": 40}, method="fast")
+    page.finished(image)
+    until(lambda: page.state(image)["finished"]["gain"])
+    path = f"/api/images/{image['id']}/settings"
+    assert page("PUT", path, {})[1] == {"revision": 3, "noise": first["noise"]}
+    page.finished(image)
+    until(lambda: page.state(image)["finished"]["gain"])
+    assert page.state(image)["finished"]["gain"] == first["finished"]["gain"]
+
+
+def test_a_first_impression_comes_first_and_its_middle_before_the_rest(tmp_path):
+    from nlridge.files import Layer, Picture
+    from nlridge.studio.gallery import Gallery
+    from nlridge.studio.images import Opened
+    from nlridge.studio.messages import View
+    from nlridge.studio.tasks import is_wanted, tasks
+
+    pixels = np.zeros((3000, 4000, 3), np.uint8)
+    picture = Picture("png", [Layer(pixels, "YXC")])
+    image = Opened("a.png", picture, tmp_path / "a.png", tmp_path)
+    gallery = Gallery(Limits(), lambda image: None)
+    gallery.add(image)
+    assert list(tasks(image)) == []  # nobody looks at it
+    image.want(view=View(0, (0, 0, 4000, 3000), 2))
+    todo = list(tasks(image))
+    assert [task.stage for task in todo] == ["preview", "preview", "glance", "noise"]
+    assert todo[0].rectangle == (1024, 0, 2048, 2048)
+    assert todo[1].rectangle == (0, 0, 4000, 3000)
+    assert all(is_wanted(task, gallery) for task in todo)
+    image.want(view=View(0, (1000, 1000, 1000, 700), 0))
+    assert [is_wanted(task, gallery) for task in todo] == [False, False, True, True]
+
+
+def test_raw_files_are_developed_for_the_screen_and_saved_as_by_the_command_line(page, tmp_path):
+    pytest.importorskip("rawpy")
+    from test_raw import mosaic_of, scene, with_noise, write_raw
+
+    noisy = with_noise(mosaic_of(scene(128, 160)))
+    write_raw(tmp_path / "a.dng", noisy)
+    tags = [(33421, 3, 2, (2, 2), False), (33422, 1, 4, bytes([0, 1, 1, 2]), False)]
+    tifffile.imwrite(tmp_path / "b.tif", noisy, photometric="cfa", extratags=tags, metadata=None)
+    for name, size, kind in (("a.dng", (128, 160), "uint8"), ("b.tif", (160, 128), "uint16")):
+        image = page.open(name, (tmp_path / name).read_bytes())
+        assert (image["width"], image["height"], image["dtype"]) == (*size, kind)  # DNG is turned
+        page.see(image)
+        revision = page.set(image, strength=1.2, noise={"rectangle": [8, 16, 64, 48]})
+        state = page.finished(image)
+        assert "rms" in state["finished"]["removed"]
+        _, data, _ = page.save(image)
+        stem, _, suffix = name.partition(".")
+        commands = page.get(f"/api/images/{image['id']}/commands")[1]
+        words = __import__("shlex").split(commands["shell"])
+        assert (words[:3], commands["python"]) == (["nlridge", "denoise", "--sigma"], "")
+        assert main([*words[1:-1], "--quiet", str(tmp_path / name)]) == 0
+        target = tmp_path / f"{stem}_denoised.{suffix}"
+        assert target.read_bytes() == data
+        ends = "" if kind == "uint8" else "?low=0&high=16383"
+        shown = page.tile(image, revision=revision, query=ends)[1]
+        again = page.open(target.name, data)  # what was saved looks like what was shown
+        np.testing.assert_array_equal(page.tile(again, "before", query=ends)[1], shown)
+
+
 def test_frames_of_a_video_are_shown_alone_until_it_is_saved(page, tmp_path):
     pytest.importorskip("av", reason="PyAV is not installed")
     from test_video_files import make_clip

@@ -270,7 +270,7 @@ class Opened:
             "can_save_beside": self.beside,
             "notes": [
                 *self.picture.notes,
-                *(["developed for the screen; saved as a raw file (DNG)"] if self.raw else []),
+                *(["raw: developed for the screen, saved as a raw image"] if self.raw else []),
                 *(
                     ["images of several shapes: the first is shown, all are saved"]
                     if several

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ..files import Layer, Picture, read
 from ..files.develop import developed
+from ..files.orientation import turned
 from ..files.video import is_video_name
 from ..jobs.batch import known_suffixes
 from ..jobs.words import printable
@@ -37,7 +38,7 @@ def opened(path: Path, name: str, folder: Path, limits: Limits, beside: bool = F
     with reading:
         picture = read(path)
         if any(layer.mosaic is not None for layer in picture.layers):
-            raw, picture = picture, developed(picture, bits=8)
+            raw, picture = picture, as_shown(picture)
     sizes = [math.prod(height_and_width(layer)) for layer in picture.layers]
     layers = [
         replace(layer, pixels=_on_disk(layer.pixels, folder / f"{k}.npy"))
@@ -48,6 +49,16 @@ def opened(path: Path, name: str, folder: Path, limits: Limits, beside: bool = F
     picture = replace(picture, layers=layers)
     is_large = sizes[0] > limits.in_memory
     return Opened(printable(name), picture, path, folder, beside, is_large, raw)
+
+
+def as_shown(raw: Picture) -> Picture:
+    """Return a raw picture as it is shown, upright: developed; in shades of gray if nothing is known of its camera."""
+    layer, *others = raw.layers
+    if others or layer.axes != "YX":
+        raise ValueError("it holds several raw images; expected one")
+    if raw.format == "raw":
+        return developed(raw, bits=8)
+    return Picture(raw.format, [Layer(turned(layer.pixels, "YX", raw.turn), "YX")])
 
 
 def _on_disk(pixels: Pixels, path: Path) -> Pixels:

@@ -17,7 +17,6 @@ import numpy as np
 from ..api.details import removed_in_words, summary_of
 from ..api.quality import gain_in_words, quality_of
 from ..files import Picture
-from ..files.develop import developed
 from ..jobs.batch import clean_picture, with_exact_floats
 from ..jobs.clips import clean_clip
 from ..kernels.compile import announcing
@@ -28,7 +27,7 @@ from .gallery import Gallery
 from .images import Opened, Preview, Wanted, result_key
 from .limits import Limits
 from .messages import Rectangle, Settings
-from .opening import reading
+from .opening import as_shown, reading
 from .parts import (
     Choice,
     arguments_of,
@@ -302,7 +301,7 @@ class Worker:
         result = result_of(image, task.wanted, task.method)
         result.raw, result.details = after, details[0]
         with reading:
-            result.pixels[...] = developed(after, bits=8).layers[0].pixels
+            result.pixels[...] = as_shown(after).layers[0].pixels
         result.mark(0, whole_of(image))
         self._say_tiles(task, whole_of(image), "exact")
 
