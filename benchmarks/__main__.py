@@ -6,6 +6,7 @@ from . import (
     barbara,
     colour,
     correlated,
+    formats,
     frontier,
     kernels,
     large,
@@ -46,6 +47,7 @@ MEASUREMENTS = {
     "video": video,
     "large": large,
     "migrating": migrating,
+    "formats": formats,
 }
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)

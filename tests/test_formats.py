@@ -715,3 +715,24 @@ def test_files_of_instruments(tmp_path, path):
         damaged.write_bytes(part)
         with contextlib.suppress(ValueError, OSError):
             read(damaged, axes)
+
+
+def test_the_table_of_formats_says_what_is_kept(tmp_path, monkeypatch):
+    from benchmarks import formats
+
+    monkeypatch.setattr(formats, "_DAMAGED", 2)
+    sizes = {"PhysicalSizeX": 0.5, "PhysicalSizeY": 0.5, "PhysicalSizeZ": 2.0}
+    pixels = np.arange(144, dtype=np.uint16).reshape(2, 8, 9)
+    tifffile.imwrite(tmp_path / "stack.ome.tif", pixels, metadata={"axes": "ZYX", **sizes})
+    read_as, written, axes, pixel_size, dtype, metadata, damaged = formats.row(
+        tmp_path / "stack.ome.tif"
+    )
+    assert (read_as, written) == ("ZYX 2 x 8 x 9", ".ome.tif, same pixels")
+    assert (axes, pixel_size, dtype, metadata) == ("ZYX", "2 x 0.5 x 0.5 µm", "uint16", "OME-XML")
+    assert damaged.endswith(" + 0")
+
+    def write_without_size(path, picture):
+        write(path, Picture("npy", [Layer(picture.layers[0].pixels, "ZYX")]))
+
+    monkeypatch.setattr(formats, "write", write_without_size)
+    assert formats.row(tmp_path / "stack.ome.tif")[3] == "2 x 0.5 x 0.5 µm, NOT KEPT"
