@@ -2,10 +2,12 @@
 
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +45,12 @@ def add_arguments(parser):
         "--scenes", type=int, default=8, help="number of synthetic raw scenes (default: 8)"
     )
     parser.add_argument(
+        "--megapixels",
+        type=float,
+        default=24,
+        help="size of the raw file that is timed (default: 24)",
+    )
+    parser.add_argument(
         "--developer",
         choices=DEVELOPERS,
         default="libraw",
@@ -73,17 +81,21 @@ def photographed(mosaic, photons, read_noise, seed):
     return np.rint(np.clip(values, 0, WHITE)).astype(np.uint16)
 
 
+def _file_of(pixels):
+    height, width = pixels.shape
+    area = (0, 0, height, width)
+    tags = camera_tags("<", XYZ_TO_SRGB, BALANCE, b"A camera")
+    of_raw = raw_tags("<", "RGGB", [BLACK] * 4, WHITE, area, (0, 0, width, height))
+    return RawFile(pixels, area, "<", tags, of_raw)
+
+
 def developed(values):
     """Developed by LibRaw, with its default demosaicking (AHD) and the tone curve of sRGB."""
     import rawpy
 
     pixels = np.rint(np.clip(values, 0, WHITE)).astype(np.uint16)
-    height, width = pixels.shape
-    area = (0, 0, height, width)
-    tags = camera_tags("<", XYZ_TO_SRGB, BALANCE, b"A camera")
-    of_raw = raw_tags("<", "RGGB", [BLACK] * 4, WHITE, area, (0, 0, width, height))
-    file = RawFile(pixels, area, "<", tags, of_raw)
-    with rawpy.imread(io.BytesIO(dng_bytes(file, compressed=False))) as raw:
+    data = dng_bytes(_file_of(pixels), compressed=False)
+    with rawpy.imread(io.BytesIO(data)) as raw:
         options = {"use_camera_wb": True, "no_auto_bright": True, "gamma": (2.4, 12.92)}
         return raw.postprocess(output_bps=16, **options) / 257.0
 
@@ -214,29 +226,33 @@ def _copies(options):
 
 
 def _seconds(options):
-    """Seconds and memory for 24 megapixels."""
-    print("\nseconds and peak megabytes for a raw image of 24 megapixels, noise estimated")
-    for method in options.methods or ("fast", "standard"):
-        said = subprocess.run(
-            [sys.executable, "-c", _PROGRAM, method], check=True, capture_output=True, text=True
-        ).stdout
-        seconds, megabytes = json.loads(said)
-        print(f"  {method:10s} {seconds:6.1f} s {megabytes:6.0f} MB", flush=True)
+    """Seconds and memory of nlridge denoise for a raw file, from reading it to the DNG file with its preview."""
+    print(
+        f"\nnlridge denoise for a raw file of {options.megapixels:g} megapixels, noise estimated: seconds, processor "
+        "seconds, peak megabytes"
+    )
+    height = 2 * round(500 * np.sqrt(options.megapixels / 1.5))
+    y, x = np.mgrid[:height, : 3 * height // 2 // 2 * 2].astype(np.float32)
+    light = 0.1 + 0.05 * np.sin(x / 9) * np.cos(y / 7) + 0.05 * ((x // 300 + y // 400) % 2)
+    values = photographed(light, *LEVELS["moderate"], seed=0)
+    with tempfile.TemporaryDirectory() as place:
+        whole, small = (Path(place) / f"{name}.dng" for name in ("whole", "small"))
+        whole.write_bytes(dng_bytes(_file_of(values)))
+        small.write_bytes(dng_bytes(_file_of(values[:256, :256])))
+        for method in options.methods or ("fast", "standard"):
+            for path in (small, whole):  # the small one compiles
+                command = [sys.executable, "-m", "nlridge", "denoise", path, "--method", method]
+                start = time.perf_counter()
+                process = subprocess.Popen([*map(str, command), "--overwrite", "--quiet"])
+                _, status, usage = os.wait4(process.pid, 0)
+                seconds = time.perf_counter() - start
+                if status:
+                    raise RuntimeError(f"nlridge denoise {path} failed")
+            used = usage.ru_utime + usage.ru_stime
+            print(
+                f"  {method:10s} {seconds:6.1f} s {used:6.1f} s {usage.ru_maxrss / 1024:6.0f} MB",
+                flush=True,
+            )
 
-
-_PROGRAM = """
-import json, resource, sys, time
-import numpy as np, nlridge
-y, x = np.mgrid[:4000, :6000].astype(np.float32)
-light = 0.3 + 0.2 * np.sin(x / 9) * np.cos(y / 7) + 0.2 * ((x // 300 + y // 400) % 2)
-random = np.random.default_rng(0)
-raw = (512 + 50 * random.poisson(light * 300)).astype(np.uint16)
-mosaic = nlridge.Mosaic("RGGB", 512, 16383)
-nlridge.denoise(raw[:256, :256], mosaic=mosaic, method=sys.argv[1])  # compiles
-start = time.perf_counter()
-nlridge.denoise(raw, mosaic=mosaic, method=sys.argv[1])
-seconds = time.perf_counter() - start
-print(json.dumps([seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
-"""
 
 PARTS = {"scenes": _scenes, "copies": _copies, "seconds": _seconds}

@@ -234,7 +234,13 @@ def test_hot_and_dead_pixels_are_replaced_and_stars_are_not():
     noisy[tuple(dead.T)] = 0
     star = np.array([[0.2, 0.5, 0.2], [0.5, 1.0, 0.5], [0.2, 0.5, 0.2]]) * 9000
     noisy[60:63, 60:63] = np.minimum(noisy[60:63, 60:63] + star, WHITE)
-    result = denoise(noisy, mosaic=Mosaic("RGGB", BLACK, WHITE), method="fast")
+    details = nlridge.denoise_with_details(
+        noisy, mosaic=Mosaic("RGGB", BLACK, WHITE), method="fast"
+    )
+    result = details.image
+    assert 20 < details.defects <= 40
+    assert details.axes == "YX"
+    assert str(details).endswith(f"; replaced {details.defects} defective pixels")
     expected = BLACK + (WHITE - BLACK) * truth
     alone = [p for p in hot if np.abs(p - [61, 61]).max() > 6]
     for place in alone:
@@ -440,6 +446,24 @@ def test_other_files_that_are_called_raw_get_one_sentence(tmp_path, capsys):
     assert main(["denoise", *(str(tmp_path / name) for name in ("a.cr2", "b.nef", "c.dng"))]) == 1
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 3
+    assert not list(tmp_path.glob("*_denoised*"))
+
+
+def test_x_trans_and_linear_files_are_refused_in_one_sentence(tmp_path, capsys):
+    pytest.importorskip("rawpy")
+    values = with_noise(mosaic_of(scene(96, 120)))
+    pattern = [1, 1, 0, 1, 1, 2, 1, 1, 2, 1, 1, 0, 2, 0, 1, 0, 2, 1] * 2  # of X-Trans
+    file = raw_file(values)
+    others = [tag for tag in file.raw_tags if tag.code not in (33421, 33422)]
+    tags = [new_tag("<", 33421, SHORT, 6, 6), new_tag("<", 33422, 1, *pattern)]
+    x_trans, linear = tmp_path / "x.dng", tmp_path / "linear.dng"
+    x_trans.write_bytes(dng_bytes(file._replace(raw_tags=[*others, *tags]), compressed=False))
+    version = [(50706, 1, 4, bytes([1, 4, 0, 0]), False)]
+    tifffile.imwrite(linear, np.stack([values] * 3, -1), photometric=34892, extratags=version, metadata=None)  # fmt: skip
+    assert main(["denoise", str(x_trans), str(linear)]) == 1
+    errors = capsys.readouterr().err.splitlines()
+    assert "its pattern of colours is X-Trans; expected a Bayer pattern" in errors[0]
+    assert "demosaicked already (a linear DNG); expected a mosaic: develop it" in errors[1]
     assert not list(tmp_path.glob("*_denoised*"))
 
 

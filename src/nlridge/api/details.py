@@ -55,6 +55,8 @@ class Denoised:
     """Why next to nothing was removed; empty if something was."""
     axes: str = "YX"
     """One letter for each axis of the image: Y and X for height and width, C for channels, T for frames."""
+    defects: int = 0
+    """The number of hot and dead pixels of a mosaic that were replaced."""
 
     def __str__(self) -> str:
         """Describe the noise, and how much of it was removed."""
@@ -87,7 +89,9 @@ def in_words(details: Described, name: Callable[[str], str] = str) -> str:
 
     `name` returns what the reader calls an argument of `denoise`.
     """
-    return f"{noise_in_words(details)}; removed {removed_in_words(details, name)}"
+    defects = details.defects if isinstance(details, Denoised) else 0
+    replaced = f"; replaced {defects} defective pixel{'s' * (defects > 1)}" if defects else ""
+    return f"{noise_in_words(details)}; removed {removed_in_words(details, name)}{replaced}"
 
 
 def noise_in_words(details: Described) -> str:
@@ -144,8 +148,8 @@ def denoise_with_details(
         An object with these attributes: `image`, the denoised image; `pilot`, the result of the first
         step; `residual`, what was removed; `noise`, the noise model; `noise_given`, whether it was given
         rather than estimated; `recipe`, the settings; `level` and `removed`, the root mean squares of the
-        noise and of the residual; and `unchanged`, why next to nothing was removed, if so. `print`
-        describes it in a sentence.
+        noise and of the residual; `unchanged`, why next to nothing was removed, if so; and `defects`, the
+        number of hot and dead pixels of a mosaic that were replaced. `print` describes it in a sentence.
 
     See Also
     --------
@@ -308,7 +312,13 @@ def _joined(parts: list[MosaicPlanes], found: list[Denoised], only: int | None) 
     pilot = mean_of_parts(parts, [one.pilot for one in found], noisy)
     residual = (noisy - image).astype(image.dtype, copy=False)
     return replace(
-        details, image=image, pilot=pilot, residual=residual, noise_given=planes.noise_given
+        details,
+        image=image,
+        pilot=pilot,
+        residual=residual,
+        noise_given=planes.noise_given,
+        axes="YX" if image.ndim == 2 else "TYX",
+        defects=planes.defects,
     )
 
 
