@@ -1,14 +1,21 @@
-"""Quality against time, as a plot: every method, other packages measured in the same run, and published values.
+"""Quality against time, as a plot: methods of this package and others measured in the same run, and published values.
 
-Seconds are for 512 x 512 pixels; PSNR is the mean over Set12 (or scikit-image's images).  Published values are drawn
-as lines, since times measured on other machines are not comparable.
+Seconds are for 512 x 512 pixels; PSNR is the mean over Set12 (or scikit-image's images).  Networks that are trained on
+each image are not timed again: their seconds are those of the measurement of PSNR, in proportion to the pixels.
+Published values are drawn as lines, since times measured on other machines are not comparable.  The figures are saved
+beside the picture, from which --redraw draws it again.
 """
 
+import csv
 import time
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from .images import image_sets, psnr, with_noise
+from .images import image_sets, with_noise
+from .measuring import is_trained, measured
+from .methods import denoiser
 from .progress import shown
 from .published import SET12
 from .speed import images_of_512, methods
@@ -31,35 +38,74 @@ def add_arguments(parser):
         help="noise level of the plot of quality against time (default: %(default)s)",
     )
     parser.add_argument(
-        "--picture", default="frontier.png", help="file for that plot (default: %(default)s)"
+        "--frontier-methods",
+        nargs="+",
+        help="methods of that plot, as described in benchmarks/methods.py (default: all of the package, and other packages)",
+    )
+    parser.add_argument(
+        "--picture",
+        type=Path,
+        default=Path("frontier.png"),
+        help="file for that plot (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--redraw", action="store_true", help="draw that plot from the figures saved beside it"
     )
 
 
+class Point(NamedTuple):
+    """A method in the plot."""
+
+    method: str
+    seconds: float
+    psnr: float
+    images: int
+
+
 def run(options):
+    sigma, saved = options.frontier_sigma, options.picture.with_suffix(".csv")
+    points = _read(saved) if options.redraw else _measured(options)
+    if not options.redraw:
+        with saved.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([Point._fields, *points])
+    print(f"\nsigma {sigma:g}: seconds for 512 x 512, mean PSNR, number of images")
+    for point in points:
+        print(f"  {point.method:22s} {point.seconds:8.3f} s {point.psnr:7.2f} dB {point.images:4d}")
+    whole = options.data and options.part is None
+    _draw(points, sigma, SET12.get(sigma, {}) if whole else {}, options.picture)
+    print(f"  {options.picture}, {saved}", flush=True)
+
+
+def _read(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return [
+            Point(method, float(seconds), float(psnr), int(images))
+            for method, seconds, psnr, images in list(csv.reader(file))[1:]
+        ]
+
+
+def _measured(options):
     sigma = options.frontier_sigma
-    calls = methods(skip_slow=False)
-    seconds = _seconds(calls, images_of_512(options)[0], sigma)
-    sets = image_sets(options.data, ["set12"] if options.data else None, None)
-    (images,) = sets.values()
-    quality = {
-        name: np.mean(
-            [
-                psnr(call(with_noise(image, sigma, i), sigma), image)
-                for i, _, image in shown(images, name)
-            ]
-        )
-        for name, call in calls.items()
-    }
-    print(f"\nsigma {sigma:g}: seconds for 512 x 512, and mean PSNR of {len(images)} images")
-    for name in calls:
-        print(f"  {name:22s} {seconds[name]:7.3f} s {quality[name]:7.2f} dB", flush=True)
-    _draw(seconds, quality, sigma, SET12.get(sigma, {}) if options.data else {}, options.picture)
-    print(f"  {options.picture}")
+    names = options.frontier_methods or list(methods(skip_slow=False))
+    seconds = _seconds(names, images_of_512(options)[0], sigma)
+    sets = image_sets(options.data, ["set12"] if options.data else None, options.part)
+    pixels = {file: image.size for images in sets.values() for _, file, image in images}
+    rows = {name: [] for name in names}
+    for row in measured(options, names, [sigma], sets):
+        rows[row.method].append(row)
+    points = []
+    for name, mine in rows.items():
+        trained = 512**2 * np.mean([row.seconds / pixels[row.image] for row in mine])
+        quality = round(float(np.mean([row.psnr for row in mine])), 3)
+        points.append(Point(name, round(float(seconds.get(name, trained)), 4), quality, len(mine)))
+    return points
 
 
-def _seconds(calls, image, sigma):
-    """The shortest time of each method, measured in turn."""
+def _seconds(names, image, sigma):
+    """The shortest time of each method that is not trained on the image, measured in turn."""
     noisy = with_noise(image[1], sigma, image[0])
+    calls = {name: denoiser(name) for name in names}
+    calls = {name: call for name, call in calls.items() if not is_trained(call)}
     shortest = dict.fromkeys(calls, np.inf)
     for call in calls.values():
         call(noisy[:64, :64], sigma)
@@ -71,7 +117,7 @@ def _seconds(calls, image, sigma):
     return shortest
 
 
-def _draw(seconds, quality, sigma, published, path):
+def _draw(points, sigma, published, path):
     import matplotlib
 
     matplotlib.use("Agg")
@@ -79,7 +125,9 @@ def _draw(seconds, quality, sigma, published, path):
 
     import nlridge
 
-    ours = [name for name in nlridge.method_names() if name in seconds]
+    ours = nlridge.method_names()
+    seconds = {point.method: point.seconds for point in points}
+    quality = {point.method: point.psnr for point in points}
     figure, axes = plt.subplots(figsize=(8, 5), dpi=130)
     best, frontier = -np.inf, []
     for name in sorted(seconds, key=seconds.get):
@@ -93,7 +141,7 @@ def _draw(seconds, quality, sigma, published, path):
         mine = name in ours
         axes.plot(seconds[name], quality[name], "o", ms=9, color="#2563eb" if mine else "#f59e0b")
         axes.annotate(
-            f'"{name}"' if mine else name,
+            f'"{name}"' if mine else name.split(",")[0].replace("_", " "),
             (seconds[name], quality[name]),
             xytext=_BESIDE.get(name, (7, 6)),
             textcoords="offset points",
@@ -106,7 +154,8 @@ def _draw(seconds, quality, sigma, published, path):
     axes.set_xscale("log")
     axes.set_xlim(min(seconds.values()) / 1.6, max(seconds.values()) * 2.2)
     axes.set_xlabel("seconds for 512 × 512 pixels, two cores, one run")
-    axes.set_ylabel(f"mean PSNR on Set12, sigma {sigma:g} (dB)" if published else "mean PSNR (dB)")
+    number = max(point.images for point in points)
+    axes.set_ylabel(f"mean PSNR of {number} images, sigma {sigma:g} (dB)")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)

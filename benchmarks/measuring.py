@@ -1,7 +1,7 @@
 """PSNR, seconds and memory of methods on images: each is measured once, and saved to a CSV file.
 
 A line is written as soon as it is measured, so that an interrupted measurement can be resumed.  Lines of other versions
-of the package's sources are kept, but ignored.
+of the sources are kept, but ignored: those of the package, or of `benchmarks.peers` for a method that does not use it.
 """
 
 import csv
@@ -25,7 +25,7 @@ class Row(NamedTuple):
     """One image denoised once."""
 
     sources: str
-    """A digest of the package's sources."""
+    """A digest of the sources that the method depends on."""
     set: str
     image: str
     sigma: float
@@ -61,28 +61,36 @@ def measured(options, methods, sigmas, sets):
     """Yield a row for each image, sigma, draw of the noise and method."""
     options.results.mkdir(parents=True, exist_ok=True)
     path = options.results / "images.csv"
-    saved, sources = _read(path), _digest()
-    cases = list(_cases(sources, sets, sigmas, options.seeds))
+    saved = _read(path)
+    digests = {method: _digest(method) for method in methods}
+    cases = list(_cases(sets, sigmas, options.seeds))
     with path.open("a", newline="", encoding="utf-8") as file:
-        for key, seed, image in shown(cases, f"{len(methods)} methods on images"):
+        for case, seed, image in shown(cases, f"{len(methods)} methods on images"):
+            *_, sigma, turn = case
             noisy = None
             for method in methods:
-                row = saved.get((*key, method))
+                row = saved.get((digests[method], *case, method))
                 if row is None:
                     if noisy is None:
-                        noisy = with_noise(image, key[3], seed, key[4])
-                    row = Row(*key, method, *_measure(method, noisy, key[3], image))
+                        noisy = with_noise(image, sigma, seed, turn)
+                    values = _measure(method, noisy, sigma, image)
+                    row = Row(digests[method], *case, method, *values)
                     csv.writer(file).writerow(row)
                     file.flush()
                 yield row
 
 
-def _cases(sources, sets, sigmas, turns):
+def _cases(sets, sigmas, turns):
     for turn in range(turns):
         for name, images in sets.items():
             for sigma in sigmas:
                 for seed, file, image in images:
-                    yield (sources, name, file, float(sigma), turn), seed, image
+                    yield (name, file, float(sigma), turn), seed, image
+
+
+def is_trained(call):
+    """Whether a denoiser is a network that is trained on each image."""
+    return hasattr(call, "earlier_seconds")
 
 
 _warm = set()
@@ -90,7 +98,7 @@ _warm = set()
 
 def _measure(method, noisy, sigma, image):
     call = denoiser(method)
-    trains = hasattr(call, "earlier_seconds")
+    trains = is_trained(call)
     if method not in _warm and not trains:  # compile and load
         call(noisy[:64, :64], sigma)
         _warm.add(method)
@@ -134,9 +142,9 @@ def _read(path):
     return rows
 
 
-def _digest():
-    package = Path(nlridge.__file__).parent
+def _digest(method):
+    module = peers if peers.is_independent(method) else nlridge
     digest = hashlib.sha256()
-    for file in sorted(package.rglob("*.py")):
+    for file in sorted(Path(module.__file__).parent.rglob("*.py")):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:10]

@@ -1,5 +1,6 @@
 """The denoisers that the paper compares with: networks of random weights, and wrong files."""
 
+import argparse
 import re
 import sys
 from itertools import pairwise
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from benchmarks import measuring, peers
 from benchmarks.methods import denoiser
+from PIL import Image
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -141,6 +143,16 @@ def test_a_stopped_run_resumes_as_if_it_had_not_been_stopped(name, noisy, folder
     assert np.abs(other(noisy, 25) - expected).max() > 0.01
 
 
+def test_progress_is_shown_from_where_a_run_resumes(noisy, monkeypatch):
+    from benchmarks.peers import _training
+
+    seen = []
+    monkeypatch.setattr(_training, "shown", lambda things, what: seen.append((things, what)) or things)  # fmt: skip
+    for iterations in (2, 3):
+        denoiser(f"dip,iterations={iterations},channels=4,levels=1")(noisy, 25)
+    assert seen == [(range(2), "dip"), (range(2, 3), "dip")]
+
+
 def test_the_seconds_of_a_resumed_run_include_the_earlier_ones(noisy):
     call = "dip,iterations={},channels=4,levels=1"
     _, first, _ = measuring._measure(call.format(20), noisy, 25, noisy)
@@ -233,6 +245,46 @@ def test_a_file_of_another_network_is_refused(name, channels, message, noisy, fo
     save_torch(folders.weights / file, convolutions(*channels))
     with pytest.raises(ValueError, match=message):
         denoiser(name)(noisy, 25)
+
+
+def test_another_network_of_the_same_shape_is_refused(noisy, folders):
+    save_torch(folders.weights / "ffdnet-gray.pth", convolutions(5, 6, 4), "module.inter_dncnn.")
+    with pytest.raises(ValueError, match=r"ffdnet-gray\.pth holds the FFDNet of IPOL"):
+        denoiser("ffdnet")(noisy, 25)
+
+
+def test_a_measurement_outlives_changes_of_what_it_does_not_depend_on(monkeypatch):
+    before = {name: measuring._digest(name) for name in ("dncnn", "low_rank", "fast")}
+    assert before["low_rank"] == before["fast"] != before["dncnn"]
+    monkeypatch.setattr(measuring.nlridge, "__file__", str(ROOT / "fuzz" / "__init__.py"))
+    assert measuring._digest("dncnn") == before["dncnn"]
+    assert measuring._digest("fast") != before["fast"]
+
+
+def test_the_frontier_is_drawn_from_its_figures(tmp_path, monkeypatch):
+    from benchmarks import frontier
+
+    drawn = []
+    monkeypatch.setattr(frontier, "_draw", lambda points, *others: drawn.append(points))
+    (tmp_path / "set12").mkdir()
+    for name, side in (("01", 40), ("02", 512)):
+        ramp = np.linspace(40, 200, side**2).reshape(side, side).astype(np.uint8)
+        Image.fromarray(ramp).save(tmp_path / "set12" / f"{name}.png")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", default=str(tmp_path))
+    measuring.add_arguments(parser)
+    frontier.add_arguments(parser)
+    trained = "dip,iterations=2,channels=4,levels=1"
+    words = ["--results", str(tmp_path), "--picture", str(tmp_path / "a.png"), "--part", ":1"]
+    frontier.run(parser.parse_args([*words, "--frontier-methods", "fast", trained]))
+    ((fast, dip),) = drawn
+    assert (fast.method, fast.images) == ("fast", 1)
+    assert (dip.method, dip.images) == (trained, 1)
+    rows = (tmp_path / "images.csv").read_text().splitlines()
+    seconds = next(float(row.split(",")[-2]) for row in rows if trained in row)
+    assert dip.seconds == pytest.approx(seconds * (512 / 40) ** 2, abs=1e-3)
+    frontier.run(parser.parse_args([*words, "--redraw"]))
+    assert drawn == [[fast, dip]] * 2
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,9 @@ folders = SimpleNamespace(
 )
 """Where the user's files are."""
 
+EXAMPLES = ("low_rank", "optimal_weights")
+"""The methods that are examples of this package."""
+
 _ABOUT = {
     "weights": "weights of the networks that were trained before",
     "checkpoints": "states of the networks that are trained on each image",
@@ -52,6 +55,11 @@ def names():
 
 def is_peer(name):
     return name.split(",")[0] in names() or "{input}" in name
+
+
+def is_independent(name):
+    """Whether a method runs none of the package's code."""
+    return is_peer(name) and name not in EXAMPLES
 
 
 def denoiser(name):

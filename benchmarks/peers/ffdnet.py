@@ -26,6 +26,11 @@ def denoiser():
 
 def read(path, planes):
     layers = _weights.convolutions(path)
+    if path.suffix != ".mat" and any("dncnn" in key for key in _weights.state_dict(path)):
+        # A later implementation has the noise level first, and predicts the noise.
+        raise ValueError(
+            f"{path.name} holds the FFDNet of IPOL, another network; expected that of its first authors"
+        )
     inputs, outputs = layers[0][0].shape[1], layers[-1][0].shape[0]
     if (inputs, outputs) != (4 * planes + 1, 4 * planes):
         raise ValueError(
