@@ -94,9 +94,10 @@ class DenoiseWidget(Container[Any]):
             widgets=[
                 self.layer, self.method, self.strength, self.noise, self.sigma, self.rectangle, self.channels,
                 self.frames, self.plane_only, Container(widgets=[self.run, self.stop], layout="horizontal", label=" "),
-                self.bar, self.words,
+                self.bar,
             ]
         )  # fmt: skip
+        self.append(self.words)  # only now does magicgui align the labels
         self.words.native.setWordWrap(True)
         self.layer.changed.connect(self._describe_layer)
         self.channels.changed.connect(self.frames.reset_choices)
