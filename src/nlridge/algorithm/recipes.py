@@ -212,7 +212,8 @@ def _for_long_correlation(white: Recipe) -> Recipe:
 
     Patches close to each other tell less than their number suggests. So groups are larger, and the two-sided family
     needs a larger penalty. Windows are smaller: the larger a window, the more of the patches that are chosen have
-    similar noise rather than a similar signal. The coarse scale has nearly as much noise as the image itself.
+    similar noise rather than a similar signal. The coarse scale has nearly as much noise as the image itself. Noise of a
+    few frequencies is strong at these, even if its level is low: two rounds are not enough for it.
     """
     fine = replace(white, coarse=None)
     if fine.frames is not None:  # the matrices of larger patches would be too large
@@ -220,6 +221,8 @@ def _for_long_correlation(white: Recipe) -> Recipe:
         fine = replace(
             fine, first=replace(fine.first, patch_size=patch, stride=round(0.75 * patch), window=15)
         )
+    elif fine.rounds.count == 2:
+        fine = replace(fine, rounds=_STANDARD[15].rounds)
     if isinstance(fine.family, TwoSided):
         fine = replace(fine, family=replace(fine.family, penalty=1.4 * fine.family.penalty))
     if fine.second is not None:
