@@ -43,6 +43,8 @@ def row(path):
     axes = None
     try:
         before = read(path, axes)
+    except ImportError as error:
+        return [str(error), *[""] * 6]
     except ValueError as error:
         if "axes" not in str(error) and "axis" not in str(error):
             return [f"refused: {error}", *[""] * 5, damaged(path, axes)]
