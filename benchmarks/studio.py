@@ -98,30 +98,21 @@ def _person(path, changes):
     """Drop an image, wait for it, and change the strength."""
     with _studio() as (driver, server):
         _drop(driver, path)
-        _wait(driver, "visible")
-        seen = _marks(driver)
-        print(f"  from drop to the image               {seen['seen']:8.2f}")
-        print(f"  from drop to the first clean pixels  {seen['first']:8.2f}")
-        print(f"  from drop to a clean view            {seen['fast']:8.2f}")
-        print(f"  from drop to what will be saved, of what is visible {seen['visible']:8.2f}", flush=True)  # fmt: skip
-        _wait(driver, "whole")
-        print(f"  from drop to the final result        {_marks(driver)['whole']:8.2f}", flush=True)
-        for zoom in ("fit", "one"):
+        _print_marks(driver, "from drop to", "fast")
+        _print_marks(driver, "from drop to", "whole", ["visible", "whole"])
+        for place, zoom, start in (("all of it", "fit", 0.5), ("at 1:1", "one", 1.5)):
             _press(driver, f"[data-zoom={zoom}]")
-            _settle(driver)
-            times = [_change(driver, 0.5 + 0.05 * k) for k in range(changes)]
-            for kind in ("first", "fast", "visible"):
-                median = statistics.median(times_of[kind] for times_of in times)
-                most = max(times_of[kind] for times_of in times)
-                print(f"  from a change of strength to {_WORDS[kind]}, {zoom}: median of {changes} {median:.2f}, longest {most:.2f}", flush=True)  # fmt: skip
-        print(f"  memory of the server: {_memory(server)}")
-
-
-_WORDS = {
-    "first": "the first pixels",
-    "fast": "a clean view",
-    "visible": "the pixels that will be saved",
-}
+            times = [_change(driver, start + 0.05 * k, "fast") for k in range(changes)]
+            for mark in ("first", "fast"):
+                median = statistics.median(marks[mark] for marks in times)
+                most = max(marks[mark] for marks in times)
+                print(
+                    f"  from a change of strength to {_WORDS[mark]}, {place}: {median:.2f} "
+                    f"(median of {changes}; longest {most:.2f})"
+                )
+        _change(driver, 2.9, "visible")
+        _print_marks(driver, "from a change of strength, at 1:1, to", "visible", ["visible"])
+        print(f"  memory of the server: {_memory(server)}", flush=True)
 
 
 def _large(path, changes):
@@ -129,26 +120,39 @@ def _large(path, changes):
     with _studio() as (driver, server):
         print(f"  memory of the server before: {_memory(server)}")
         _drop(driver, path)
-        _wait(driver, "fast")
-        seen = _marks(driver)
-        print(f"  from drop to the image               {seen['seen']:8.2f}")
-        print(f"  from drop to the first clean pixels  {seen['first']:8.2f}")
-        print(f"  from drop to a clean view            {seen['fast']:8.2f}")
+        _print_marks(driver, "from drop to", "fast")
         print(f"  memory of the server: {_memory(server)}", flush=True)
-        driver.execute_script(_BEGIN)
+        driver.execute_script("window.begin(false)")
         _press(driver, "[data-zoom=one]")
-        _wait(driver, "visible")
-        seen = _marks(driver)
-        print(f"  from zooming to 1:1 to the first clean pixels {seen['first']:.2f}")
-        print(f"  from zooming to 1:1 to what will be saved     {seen['visible']:.2f}")
+        _print_marks(driver, "from zooming to 1:1 to", "fast", ["first", "fast"])
         frames = driver.execute_async_script(_PAN)
-        print(f"  frames while it is moved: median {1e3 * statistics.median(frames):.0f} ms, longest {1e3 * max(frames):.0f} ms")  # fmt: skip
+        print(
+            f"  frames while it is moved: median {1e3 * statistics.median(frames):.0f} ms, "
+            f"longest {1e3 * max(frames):.0f} ms"
+        )
         print(f"  memory of the server: {_memory(server)}", flush=True)
         start = time.perf_counter()
         _press(driver, "[name=method][value=fast]")
-        _wait(driver, "whole", "document.getElementById('status').textContent.startsWith('Done')")
-        print(f"  the whole image with fast            {time.perf_counter() - start:8.1f}")
-        print(f"  memory of the server: {_memory(server)}")
+        _wait(driver, "document.getElementById('status').textContent.startsWith('Done')")
+        print(f"  the whole image with fast: {time.perf_counter() - start:.1f}")
+        print(f"  memory of the server: {_memory(server)}", flush=True)
+
+
+_WORDS = {
+    "seen": "the image before",
+    "first": "the first clean pixels",
+    "fast": "a clean view",
+    "visible": "the visible pixels that will be saved",
+    "whole": "the final result",
+}
+
+
+def _print_marks(driver, words, last, marks=("seen", "first", "fast")):
+    """Wait for the last of some marks, and print them."""
+    _wait(driver, f"'{last}' in window.marks")
+    found = driver.execute_script("return window.marks")
+    for mark in marks:
+        print(f"  {words} {_WORDS[mark]}: {found[mark]:.2f}", flush=True)
 
 
 # Marks, in seconds since the latest `begin`: when the image is seen, when its first clean pixels are, when there is a clean
@@ -172,11 +176,9 @@ new MutationObserver(() => {
   mark('whole', right === 'exact' && document.getElementById('status').textContent.startsWith('Done'));
 }).observe(document.getElementById('easel'), { subtree: true, attributes: true, childList: true, characterData: true });
 """
-_BEGIN = "window.begin(true); window.marks = {}"
 _PAN = """
 const done = arguments[0], stage = document.querySelector('.stage'), frames = [];
 let last = performance.now();
-const point = (type, x) => stage.dispatchEvent(new PointerEvent(type, { pointerId: 1, isPrimary: true, button: 0, buttons: 1, clientX: x, clientY: 400, bubbles: true }));
 requestAnimationFrame(function next(now) {
   frames.push((performance.now() - last) / 1000);
   last = performance.now();
@@ -186,28 +188,16 @@ requestAnimationFrame(function next(now) {
 """
 
 
-def _wait(driver, mark, condition=None):
-    """Wait for a mark, or for a condition."""
-    condition = condition or f"'{mark}' in window.marks"
+def _wait(driver, condition):
+    """Wait until an expression in JavaScript is true."""
     end = time.monotonic() + _PATIENCE
     while not driver.execute_script(f"return {condition}"):
         error = driver.execute_script(
             "return document.querySelector('#error:not([hidden]) p')?.textContent"
         )
         if error or time.monotonic() > end:
-            raise RuntimeError(error or f"no {mark} in {_PATIENCE} s")
+            raise RuntimeError(error or f"not in {_PATIENCE} s: {condition}")
         time.sleep(0.02)
-
-
-def _settle(driver):
-    """Wait until nothing is left to do."""
-    done = "document.getElementById('right').dataset.state === 'exact' && document.getElementById('status').textContent.startsWith('Done')"
-    _wait(driver, "", done)
-    time.sleep(0.5)
-
-
-def _marks(driver):
-    return driver.execute_script("return window.marks")
 
 
 def _press(driver, selector):
@@ -223,14 +213,15 @@ def _drop(driver, path):
         driver.execute_cdp_cmd("Input.dispatchDragEvent", event)
 
 
-def _change(driver, strength):
+def _change(driver, strength, last):
+    """Change the strength, and return the marks when the last of them is there."""
     driver.execute_script(
         "const e = document.getElementById('strength'); e.value = arguments[0];"
         "e.dispatchEvent(new Event('input', {bubbles: true}))",
         strength,
     )
-    _wait(driver, "visible")
-    return _marks(driver)
+    _wait(driver, f"'{last}' in window.marks")
+    return driver.execute_script("return window.marks")
 
 
 @contextmanager

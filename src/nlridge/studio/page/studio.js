@@ -556,7 +556,9 @@ at("download").addEventListener("click", downloadResult);
 async function drawCommands() {
   if (!current || !at("commands").open) return;
   const commands = await tried(() => request("GET", `/api/images/${current.id}/commands`));
-  if (commands) for (const name of ["shell", "python"]) at(name).textContent = commands[name];
+  if (!commands) return;
+  for (const name of ["shell", "python"]) at(name).textContent = commands[name];
+  at("python").parentElement.hidden = !commands.python;  // only the command line reads videos and raw files
 }
 at("commands").addEventListener("toggle", drawCommands);
 for (const name of ["shell", "python"]) {
