@@ -1,6 +1,7 @@
 """Seconds of each method and of other packages, in one run: all run in turn, several times.
 
 Times are compared within each turn: load on the machine slows down all methods of a turn alike, and ratios remain.
+With --against, our methods are compared with those of another commit instead.
 """
 
 import time
@@ -9,6 +10,7 @@ import numpy as np
 
 import nlridge
 
+from . import against
 from .images import image_sets, psnr, with_noise
 from .methods import denoiser, installed_others
 from .progress import shown
@@ -31,10 +33,16 @@ def add_arguments(parser):
         help="number of turns for each of three images (default: %(default)s)",
     )
     parser.add_argument("--skip-slow", action="store_true", help="omit the bm3d package")
+    parser.add_argument(
+        "--against", metavar="REV", help="compare our methods with those of another commit instead"
+    )
 
 
 def run(options):
     images = images_of_512(options)
+    if options.against:
+        _compare_with(options, images[0][1])
+        return
     calls = {**methods(options.skip_slow), _ONE_WORKER: denoiser("standard", workers=1)}
     for call in calls.values():  # compile and load
         call(images[0][1][:64, :64].astype(np.float32), 25.0)
@@ -61,6 +69,19 @@ def run(options):
                 f"({ratios.min():.2f} to {ratios.max():.2f}) | {np.mean(quality[name]):.2f} |",
                 flush=True,
             )
+
+
+def _compare_with(options, gray):
+    """Compare two versions on a gray image and on a colour image; the exit code says whether one has become slower."""
+    colour = np.stack([gray, 0.8 * gray + 20, 0.6 * gray + 60], axis=-1)[:256, :384]
+    images = {
+        "gray 512 x 512": gray,
+        "gray 256 x 256": gray[:256, :256],
+        "colour 256 x 384": colour,
+    }
+    slower = against.compare(options.against, images, options.speed_sigma, options.repeat)
+    if slower:
+        raise SystemExit(f"slower by more than {against.SLOWER - 1:.0%}: {'; '.join(slower)}")
 
 
 def images_of_512(options):

@@ -2,12 +2,13 @@
 
 import contextlib
 import re
+import subprocess
 import sys
 from argparse import Namespace
 
 import numpy as np
 import pytest
-from benchmarks import correlated, measuring, video
+from benchmarks import against, correlated, measuring, video
 from benchmarks.clips import hard_clips, noise_of
 from benchmarks.methods import denoiser, recipe
 from benchmarks.published import BARBARA, TABLE_2
@@ -173,3 +174,28 @@ def test_the_benchmark_of_videos_runs_without_other_packages(tmp_path, capsys, m
     assert printed.count("not installed") == 3
     assert re.search(r"best: least margin [+-][\d.]+ dB \(three frames\)", printed)
     assert re.search(r"peak memory \d+ MB after 50 frames, \d+ MB in the end", printed)
+
+
+def test_a_change_that_costs_time_is_found(tmp_path, monkeypatch, capsys):
+    """A commit and the working tree, each with a package of its own that takes a known time."""
+    package = tmp_path / "src" / "nlridge" / "__init__.py"
+    package.parent.mkdir(parents=True)
+    program = """
+import time
+def denoise(noisy, sigma, *, method, **options):
+    end = time.process_time() + {seconds}[method]
+    while time.process_time() < end:
+        pass
+"""
+    package.write_text(program.format(seconds={"fast": 0.05, "standard": 0.05, "best": 0.05}))
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+    for command in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "before"]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    package.write_text(program.format(seconds={"fast": 0.01, "standard": 0.15, "best": 0.01}))
+    monkeypatch.setattr(against, "_HERE", tmp_path)
+    slower = against.compare("HEAD", {"gray": np.zeros((8, 8))}, [25], 3)
+    assert slower == ["standard, gray, sigma 25"]
+    ratios = re.findall(r"[\d.]+ (?:slower )?\| ([\d.]+) \|$", capsys.readouterr().out, re.M)
+    np.testing.assert_allclose(np.array(ratios, float), [0.2, 3, 0.2], rtol=0.3)
+    with pytest.raises(SystemExit, match="no-such-commit"):
+        against.compare("no-such-commit", {}, [25], 1)
