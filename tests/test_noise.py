@@ -284,7 +284,7 @@ def test_a_dark_field_may_have_gaussian_noise_or_none():
 def test_the_median_of_the_variances_of_blocks_is_that_of_pure_noise():
     """The factor that the estimate rests on, by simulation."""
     pixels = np.random.default_rng(0).normal(50, 3, (1500, 1500))
-    steps, _ = estimation._block_variances(pixels, np.zeros(pixels.shape, bool))
+    steps, _ = estimation._block_variances(estimation._channel(pixels, None))
     _, variances, counts = steps.T
     assert np.average(variances, weights=counts) == pytest.approx(9, rel=0.01)
 
@@ -292,7 +292,7 @@ def test_the_median_of_the_variances_of_blocks_is_that_of_pure_noise():
 def test_slopes_and_curves_do_not_count_as_noise():
     y, x = np.mgrid[:200, :200] / 10
     curved = 3 * x * y - 2 * x**2 + 0.5 * y**2 + 0.1 * x**3
-    steps, _ = estimation._block_variances(with_noise(curved, 1.0), np.zeros(curved.shape, bool))
+    steps, _ = estimation._block_variances(estimation._channel(with_noise(curved, 1.0), None))
     assert np.median(steps[:, 1]) == pytest.approx(1, rel=0.05)
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..engines.pool import in_order
 from . import Array, Noise, power_of_two
 from .gaussian import GaussianNoise
 from .poisson import PoissonGaussianNoise
@@ -43,7 +44,12 @@ _ALIKE = (
 
 def sigma_of(pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) -> float:
     """Estimate the standard deviation of the noise of a plane; see `estimate_sigma`."""
-    [(pixels, excluded, _)], unit = _in_units([_channel(pixels, missing)])
+    return _level_of(_channel(pixels, missing))
+
+
+def _level_of(channel: Channel) -> float:
+    """The level of white noise."""
+    [(pixels, excluded, _)], unit = in_units([channel])
     values, _, scale = _normalised(pixels, excluded)
     scale *= unit
     patches = _calm_patches_first(values, excluded)
@@ -68,14 +74,11 @@ def calm_level(pixels: Array, missing: npt.NDArray[np.bool_]) -> float:
     return math.sqrt(complete[: -(-len(complete) // 4)].mean()) if len(complete) else 0.0
 
 
-def noise_of(
-    pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None, kind: str = "auto"
-) -> Noise:
-    """Estimate white noise of an image of (channels, height, width); see `estimate_noise`."""
-    masks = [None] * len(pixels) if missing is None else missing
+def noise_of(channels: list[Channel], kind: str = "auto", workers: int = 1) -> Noise:
+    """Estimate the white noise of an image; see `estimate_noise`."""
     if kind != "gaussian":
-        channels, unit = usable_channels(pixels, missing)
-        noise = _growing_noise(channels, doubt=kind == "auto")
+        scaled, unit = in_units(channels)
+        noise = _growing_noise(scaled, kind == "auto", workers)
         if noise is not None and noise.gain * unit > 1e-300:
             return PoissonGaussianNoise(
                 noise.gain * unit, noise.read_noise * unit, noise.black_level * unit
@@ -85,17 +88,17 @@ def noise_of(
                 "image has no noise that grows with the signal (the kind 'poisson'), or too few pixels of "
                 "different brightness to detect it; expected the kind 'auto' or 'gaussian'"
             )
-    sigmas = [sigma_of(*channel) for channel in zip(pixels, masks, strict=True)]
+    sigmas = list(in_order(_level_of, channels, workers))
     if max(sigmas) <= _ALIKE * min(sigmas):
         unit = power_of_two(max(sigmas))
         return GaussianNoise(unit * math.sqrt(np.mean(np.square(np.array(sigmas) / unit))))
     return GaussianNoise(sigmas)
 
 
-def usable_channels(pixels: npt.NDArray[Any], missing: Mask | None) -> tuple[list[Channel], float]:
-    """The channels of an image of (channels, height, width), divided by a unit, and the unit."""
+def channels_of(pixels: npt.NDArray[Any], missing: Mask | None, workers: int = 1) -> list[Channel]:
+    """The channels of an image of (channels, height, width)."""
     masks = [None] * len(pixels) if missing is None else missing
-    return _in_units([_channel(*channel) for channel in zip(pixels, masks, strict=True)])
+    return list(in_order(lambda pair: _channel(*pair), zip(pixels, masks, strict=True), workers))
 
 
 def _channel(pixels: npt.NDArray[Any], missing: Mask | None) -> Channel:
@@ -103,27 +106,32 @@ def _channel(pixels: npt.NDArray[Any], missing: Mask | None) -> Channel:
     if excluded.all():
         none = np.zeros(pixels.shape, bool)
         return Channel(np.zeros(pixels.shape), none, none)
-    levels, counts = np.unique(pixels[~excluded], return_counts=True)
+    present = pixels if missing is None else pixels[~missing]
+    low, high = present.min(), present.max()
     not_dark = excluded
-    for extreme, next_to_it in ((-1, -2), (0, 1)):
+    for extreme, other_end, next_to_it in ((high, low, np.max), (low, high, np.min)):
         # If values were clipped, many pixels have the extreme value, and few the value next to it. Of counts of few
         # photons, many are 0 as well, but also many are 1.
         not_dark = excluded
-        enough = len(levels) > 2 and counts[extreme] > 0.001 * pixels.size
-        if enough and counts[extreme] > 10 * counts[next_to_it]:
-            excluded = excluded | (pixels == levels[extreme])
+        count = np.count_nonzero(present == extreme)
+        if count > 0.001 * pixels.size and count < present.size:
+            others = present[present != extreme]
+            neighbour = next_to_it(others)
+            few = count > 10 * np.count_nonzero(others == neighbour)
+            if few and neighbour != other_end:
+                excluded = excluded | (pixels == extreme)
     # Missing pixels may be signalling NaNs, with which casts and arithmetic warn.
     valid = pixels if missing is None else np.where(missing, pixels.dtype.type(0), pixels)
     return Channel(valid.astype(np.float64), excluded, not_dark)
 
 
-def _in_units(channels: list[Channel]) -> tuple[list[Channel], float]:
+def in_units(channels: list[Channel]) -> tuple[list[Channel], float]:
     """The channels divided by a unit, and the unit.
 
     The unit is a power of two if squares of the pixels would overflow or underflow, and 1 otherwise.
     """
     ends = [
-        extreme(pixels, where=~excluded, initial=0)
+        extreme(_present(pixels, excluded), initial=0)
         for pixels, excluded, _ in channels
         for extreme in (np.min, np.max)
     ]
@@ -138,9 +146,16 @@ def _normalised(
     pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.float32], float, float]:
     """The pixels scaled to a mean of 0 and a standard deviation of 1, and their original mean and deviation."""
-    mean, scale = float(np.mean(pixels[~missing])), float(np.std(pixels[~missing]))
-    values = np.where(missing, 0, (pixels - mean) / (scale or 1.0)).astype(np.float32)
+    present = _present(pixels, missing)
+    mean, scale = float(np.mean(present)), float(np.std(present))
+    values = ((pixels - mean) / (scale or 1.0)).astype(np.float32)
+    values[missing] = 0
     return values, mean, scale
+
+
+def _present(pixels: npt.NDArray[Any], missing: Mask) -> npt.NDArray[Any]:
+    """The pixels that are not missing."""
+    return pixels[~missing] if missing.any() else pixels
 
 
 def _from_differences(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> float:
@@ -166,13 +181,16 @@ def _calm_patches_first(
     """
     if min(values.shape) < 2 * _PATCH:
         return None
-    across, down = np.diff(values, axis=1) ** 2, np.diff(values, axis=0) ** 2
-    energy = _sums(across, _PATCH, _PATCH - 1) + _sums(down, _PATCH - 1, _PATCH)
-    corners = np.flatnonzero(_sums(missing, _PATCH, _PATCH).ravel() < 0.5)
+    rows, columns = (length - _PATCH + 1 for length in values.shape)
+    corners = np.arange(rows * columns)
+    if missing.any():
+        corners = np.flatnonzero(_sums(missing, _PATCH, _PATCH).ravel() < 0.5)
     if len(corners) < 4 * _PATCH**2:
         return None
     corners = corners[:: -(-len(corners) // _MOST)]
-    energies = energy.ravel()[corners]
+    across, down = np.diff(values, axis=1) ** 2, np.diff(values, axis=0) ** 2
+    energies = _sums_at(across, _PATCH, _PATCH - 1, corners)
+    energies += _sums_at(down, _PATCH - 1, _PATCH, corners)
     order = np.argsort(energies, kind="stable")
     return corners[order], energies[order]
 
@@ -182,6 +200,19 @@ def _sums(a: npt.NDArray[Any], height: int, width: int) -> Array:
     c = np.zeros((a.shape[0] + 1, a.shape[1] + 1))
     np.cumsum(np.cumsum(a, axis=0, dtype=np.float64), axis=1, out=c[1:, 1:])
     return c[height:, width:] - c[:-height, width:] - c[height:, :-width] + c[:-height, :-width]
+
+
+def _sums_at(a: npt.NDArray[Any], height: int, width: int, corners: npt.NDArray[np.intp]) -> Array:
+    """Sums over the windows of the given size at some corners, which are flat indices of the windows."""
+    if 16 * len(corners) > a.size:
+        return _sums(a, height, width).ravel()[corners]
+    y, x = np.divmod(corners, a.shape[1] - width + 1)
+    places, flat = y * a.shape[1] + x, a.reshape(-1)
+    total = np.zeros(len(corners))
+    for i in range(height):
+        for j in range(width):
+            total += flat[places + (i * a.shape[1] + j)]
+    return total
 
 
 def _smallest_variance(
@@ -221,7 +252,9 @@ def _smallest_variance(
         stop = min(len(corners), int(1.1 * count) + 1)
 
 
-def _growing_noise(channels: list[Channel], doubt: bool) -> PoissonGaussianNoise | None:
+def _growing_noise(
+    channels: list[Channel], doubt: bool, workers: int
+) -> PoissonGaussianNoise | None:
     """Estimate noise that grows with the signal in the same way in all channels; None if it does not grow.
 
     With `doubt`, also None unless it clearly grows.
@@ -230,13 +263,13 @@ def _growing_noise(channels: list[Channel], doubt: bool) -> PoissonGaussianNoise
     texture, unless the background is dark and most blocks are free of it. So in all other images, the patches decide
     whether the noise grows, and the blocks replace their estimate only if they follow a line.
     """
-    blocks = [_block_variances(channel.pixels, channel.not_dark) for channel in channels]
+    blocks = list(in_order(_block_variances, channels, workers))
     precise = _line_of([steps for steps, _ in blocks])
     if precise is not None and all(darkness < _DARK for _, darkness in blocks):
         steps = [steps for steps, _ in blocks]
         if _confirmed(channels, steps, precise, doubt, _DARK_FIELD) is not None:
             return precise.noise
-    patches = [_variances(channel.pixels, channel.excluded) for channel in channels]
+    patches = list(in_order(_variances, channels, workers))
     line = _line_of(patches)
     if line is None or (doubt and sum(map(len, patches)) < 4):
         return None
@@ -346,14 +379,14 @@ def _stabilised_level(
 _STEPS = 16  # number of brightness steps
 
 
-def _variances(pixels: npt.NDArray[np.float64], missing: Mask) -> Array:
+def _variances(channel: Channel) -> Array:
     """The brightness, the variance of the noise and the number of patches, for each step of brightness."""
-    values, mean, scale = _normalised(pixels, missing)
-    patches = _calm_patches_first(values, missing)
+    values, mean, scale = _normalised(channel.pixels, channel.excluded)
+    patches = _calm_patches_first(values, channel.excluded)
     if patches is None or scale == 0:
         return np.empty((0, 3))
     corners, energies = patches
-    brightness = _sums(values, _PATCH, _PATCH).ravel()[corners] / _PATCH**2
+    brightness = _sums_at(values, _PATCH, _PATCH, corners) / _PATCH**2
     low, high = np.percentile(brightness, [0.5, 99.5])
     steps = []
     for here in _of_each_step(brightness, low, high, _STEPS):
@@ -378,7 +411,8 @@ def _of_each_step(
         yield np.flatnonzero(step == k)
 
 
-_BLOCK = 6  # side of a block
+_HALF = 3  # distance of blocks
+_BLOCK = 2 * _HALF  # side of a block
 _BLOCK_STEPS = 24
 _FEWEST = 40  # blocks of a step
 # The median of the variances of blocks of Gaussian noise, relative to the true one; by a simulation that
@@ -388,23 +422,23 @@ _DARK = 0.1  # darkness of a background, relative to the brightest parts
 _CLOSE = 0.05  # largest deviation of blocks without texture from a line
 
 
-def _block_variances(pixels: npt.NDArray[np.float64], missing: Mask) -> tuple[Array, float]:
+def _block_variances(channel: Channel) -> tuple[Array, float]:
     """The same as `_variances` for blocks, and how bright the median block is between the darkest and the brightest.
 
     The variance of a block is the mean square of its mixed second differences, in which linear and quadratic changes of
     brightness cancel out.
     """
+    pixels, missing = channel.pixels, channel.not_dark
     nothing = np.empty((0, 3)), 1.0
     if min(pixels.shape) < _BLOCK + 2:
         return nothing
     values, mean, scale = _normalised(pixels, missing)
     taps = np.array([1, -2, 1], np.float32) / np.float32(math.sqrt(6))
     squares, means = _filtered(values, taps) ** 2, _filtered(values, taps**2)
-    variance, brightness = (
-        _sums(image, _BLOCK, _BLOCK)[::3, ::3].ravel() / _BLOCK**2 for image in (squares, means)
-    )
-    complete = _sums(missing, _BLOCK + 2, _BLOCK + 2)[::3, ::3].ravel() < 0.5
-    variance, brightness = variance[complete], brightness[complete]
+    variance, brightness = (_block_sums(image).ravel() / _BLOCK**2 for image in (squares, means))
+    if missing.any():
+        complete = _sums(missing, _BLOCK + 2, _BLOCK + 2)[::_HALF, ::_HALF].ravel() < 0.5
+        variance, brightness = variance[complete], brightness[complete]
     if len(brightness) < 1000 or scale == 0:
         return nothing
     low, middle, high = np.percentile(brightness, [0.5, 50, 99.8])
@@ -418,6 +452,16 @@ def _block_variances(pixels: npt.NDArray[np.float64], missing: Mask) -> tuple[Ar
         if len(here) >= _FEWEST
     ]
     return np.array(steps).reshape(-1, 3), float((middle - low) / max(high - low, 1e-12))
+
+
+def _block_sums(a: npt.NDArray[Any]) -> Array:
+    """The sums over blocks that overlap by half: those of their four quarters."""
+    quarters: Array = a.astype(np.float64)
+    for _ in range(2):
+        count = len(quarters) // _HALF
+        quarters = quarters[: count * _HALF].reshape(count, _HALF, -1).sum(axis=1)
+        quarters = (quarters[:-1] + quarters[1:]).T
+    return quarters
 
 
 def _filtered(values: npt.NDArray[Any], taps: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import Array, Noise
-from .estimation import noise_of
+from .estimation import channels_of, noise_of
 from .gaussian import GaussianNoise
 from .poisson import PoissonGaussianNoise
 
@@ -40,7 +40,7 @@ def raw_noise_of(planes: npt.NDArray[Any], excluded: Mask | None) -> Noise:
     # Flat blocks are saturated, or not part of the picture.
     flat = (measured[2] <= (1e-9 * measured[0].max(initial=0)) ** 2).any(axis=0)
     if np.count_nonzero(~flat) < max(_FEWEST, flat.size / 4):
-        return noise_of(planes, excluded, "gaussian")
+        return noise_of(channels_of(planes, excluded), "gaussian")
     values, low, high = (facts[:, ~flat] for facts in measured)
     typical = float(np.median(high))
     variance = np.full(values.shape, typical)

@@ -12,7 +12,7 @@ from ..noise import Noise
 from ..noise.camera import CorrelatedEstimate, correlated_noise_of
 from ..noise.correlated import CorrelatedNoise
 from ..noise.curve import CurveNoise
-from ..noise.estimation import noise_of, usable_channels
+from ..noise.estimation import Channel, channels_of, in_units, noise_of
 from ..noise.gaussian import GaussianNoise
 from .options import Options
 from .pixels import restored, stabilised
@@ -26,9 +26,9 @@ def estimated_noise(
     pixels: npt.NDArray[Any], missing: Mask | None, kind: str = "auto", workers: int = 1
 ) -> Noise:
     """Estimate the noise of an image of (channels, height, width); see `estimate_noise`."""
-    estimate = None
+    channels, estimate = channels_of(pixels, missing, workers), None
     if kind in ("auto", "correlated"):
-        estimate = _correlated(pixels, missing, workers)
+        estimate = _correlated(channels, workers)
         if estimate is not None and (estimate.sure or kind == "correlated"):
             return CorrelatedNoise(estimate.base, estimate.correlation)
         if kind == "correlated":
@@ -36,7 +36,7 @@ def estimated_noise(
                 "image has no correlated noise (the kind 'correlated'), or too few pixels to measure it; "
                 "expected the kind 'auto', 'gaussian' or 'poisson'"
             )
-    white = noise_of(pixels, missing, kind)
+    white = noise_of(channels, kind, workers)
     if estimate is None or estimate.share == 0 or not isinstance(white, GaussianNoise):
         return white
     if np.max(white.level) > estimate.invisible:
@@ -45,10 +45,8 @@ def estimated_noise(
     return CorrelatedNoise(estimate.base, estimate.correlation, estimate.share)
 
 
-def _correlated(
-    pixels: npt.NDArray[Any], missing: Mask | None, workers: int
-) -> CorrelatedEstimate | None:
-    channels, unit = usable_channels(pixels, missing)
+def _correlated(channels: list[Channel], workers: int) -> CorrelatedEstimate | None:
+    channels, unit = in_units(channels)
     estimate = correlated_noise_of(
         np.stack([channel.pixels for channel in channels]),
         np.stack([channel.excluded for channel in channels]),
