@@ -10,6 +10,7 @@ Images are arrays or tensors whose last two axes are height and width.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +32,7 @@ _FILTER = (
 
 def coarser(image: Image) -> Image:
     """The image at half the size, with the same brightness and half the noise."""
-    return _halved(_halved(image).mT).mT
+    return _halved(_halved(image, -1), -2)
 
 
 def coarser_shape(shape: tuple[int, int]) -> tuple[int, int]:
@@ -47,7 +48,7 @@ def coarser_noise(noise: PlaneNoise) -> PlaneNoise:
         variance = variance / 4
     else:
         squares = tuple(tap**2 for tap in _FILTER)
-        variance = _halved(_halved(variance, squares).mT, squares).mT / 4
+        variance = _halved(_halved(variance, -1, squares), -2, squares) / 4
     if correlation is not None:
         correlation = np.array([_coarser_correlation(plane) for plane in correlation])
     return PlaneNoise(variance, correlation)
@@ -89,42 +90,54 @@ def with_coarse(
 def _finer(coarse: Image, size: tuple[int, ...]) -> Image:
     """The image of the given size that consists of this coarse one and has no finer structures."""
     height, width = size
-    return _synthesised(_synthesised(2 * coarse.mT, height).mT, width)
+    return _synthesised(_synthesised(2 * coarse, -2, height), -1, width)
 
 
-def _halved(image: Image, taps: Sequence[float] = _FILTER) -> Image:
-    """Filter the rows of an image, extended by mirroring, and keep every other pixel.
+def _halved(image: Image, axis: int, taps: Sequence[float] = _FILTER) -> Image:
+    """Filter an image, extended by mirroring, along an axis, and keep every other pixel.
 
     Sums are over differences from the central pixel, since those of a bright image would lose digits.
     """
-    length = image.shape[-1]
+    length = image.shape[axis]
     half = -(-length // 2)
     first = 1 - len(taps) // 2
     places = np.arange(first, 2 * half + first + len(taps) - 2) % (2 * length)
-    wide = image[..., to_device_of(image, np.minimum(places, 2 * length - 1 - places))]
-    pixels = image[..., ::2]
+    places = np.minimum(places, 2 * length - 1 - places)
+    # Arithmetic on pixels next to each other in memory is several times as fast as on every other one.
+    pixels, *halves = (
+        image[_along(axis, to_device_of(image, chosen))]
+        for chosen in (np.arange(0, length, 2), places[::2], places[1::2])
+    )
     change = library(image).zeros_like(pixels)
     for k, tap in enumerate(taps):
-        change += tap / sum(taps) * (wide[..., k : k + 2 * half - 1 : 2] - pixels)
-    return pixels + change
+        difference = halves[k % 2][_along(axis, slice(k // 2, k // 2 + half))] - pixels
+        difference *= tap / sum(taps)
+        change += difference
+    change += pixels
+    return change
 
 
-def _synthesised(image: Image, length: int) -> Image:
-    """The transpose of `_halved`, up to a factor: upsample the rows by the filter, to the given length."""
-    half, reach = image.shape[-1], len(_FILTER) // 4
-    wide = image[..., to_device_of(image, np.clip(np.arange(-reach, half + reach), 0, half - 1))]
-    places = [slice(k, k + half) for k in range(2 * reach, -1, -1)]
-    even, odd = (
-        _combined(wide, _FILTER[1::2], places[1:]),
-        _combined(wide, _FILTER[::2], places[:-1]),
-    )
-    both = library(image).stack([even, odd], -1)
-    return both.reshape(*image.shape[:-1], 2 * half)[..., :length]
+def _synthesised(image: Image, axis: int, length: int) -> Image:
+    """The transpose of `_halved`, up to a factor: upsample by the filter along an axis, to the given length."""
+    half, reach = image.shape[axis], len(_FILTER) // 4
+    places = np.clip(np.arange(-reach, half + reach), 0, half - 1)
+    wide = image[_along(axis, to_device_of(image, places))]
+    parts = [wide[_along(axis, slice(k, k + half))] for k in range(2 * reach, -1, -1)]
+    even, odd = _combined(parts[1:], _FILTER[1::2]), _combined(parts[:-1], _FILTER[::2])
+    shape = list(image.shape)
+    shape[axis] = 2 * half
+    both = library(image).stack([even, odd], axis).reshape(shape)
+    return both[_along(axis, slice(length))]
 
 
-def _combined(rows: Image, taps: Sequence[float], places: Sequence[slice]) -> Image:
-    """The sum of the given parts of the rows, each multiplied by its tap."""
-    total = taps[0] * rows[..., places[0]]
-    for tap, place in zip(taps[1:], places[1:], strict=True):
-        total += tap * rows[..., place]
+def _along(axis: int, places: Any) -> tuple[Any, ...]:
+    """The index of some places along the last axis, or the one before it."""
+    return (..., places) if axis == -1 else (..., places, slice(None))
+
+
+def _combined(images: Sequence[Image], taps: Sequence[float]) -> Image:
+    """The sum of some images, each multiplied by its tap."""
+    total = taps[0] * images[0]
+    for tap, image in zip(taps[1:], images[1:], strict=True):
+        total += tap * image
     return total

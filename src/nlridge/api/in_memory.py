@@ -167,11 +167,15 @@ class Frame:
 
     def run(self, workers: int, tick: Callable[[], None]) -> Iterator[npt.NDArray[Any]]:
         """Yield the pilot and the result in the units of the image; nothing if there is no noise to remove."""
+        for images in self._steps(workers, tick):
+            yield restored(self.plan, self.pixels, images, self.missing)
+
+    def _steps(self, workers: int, tick: Callable[[], None]) -> Iterator[tuple[Image, ...]]:
+        """Yield the pilots of all sets of planes, and then their results."""
         filled = union(self.missing, self.levels.unreliable, self.pixels.shape)
         engine = partial(cpu.run_pass, workers=workers, tick=tick)
         steps_of_planes = (self._in_runs if self.plan.runs else self._in_one_run)(engine, filled)
-        for images in zip(*steps_of_planes, strict=True):
-            yield restored(self.plan, self.pixels, images, self.missing)
+        return zip(*steps_of_planes, strict=True)
 
     def _in_one_run(self, engine: RunPass, filled: Mask | None) -> list[Iterator[Image]]:
         """Return the pilot and the result for each set of planes."""
@@ -214,10 +218,10 @@ class Frame:
 
     def result(self, workers: int, tick: Callable[[], None]) -> npt.NDArray[np.floating[Any]]:
         """Run the algorithm; returns the last image, or the pixels unchanged if there is no noise to remove."""
-        last = None
-        for image in self.run(workers, tick):
-            last = image
-        return restored(self.plan, self.pixels, ()) if last is None else last
+        last: tuple[Image, ...] = ()
+        for images in self._steps(workers, tick):
+            last = images
+        return restored(self.plan, self.pixels, last, self.missing)
 
 
 def frame_for(
