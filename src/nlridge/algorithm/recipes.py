@@ -196,7 +196,17 @@ def _two_scales(rows: dict[int, Recipe], level: float) -> Recipe:
 
 
 def _best(level: float) -> Recipe:
-    return replace(_two_scales(_BEST, level), prefilter=False)
+    # Where noise is very strong, more of the patches that are chosen from a large window have similar noise rather than
+    # a similar signal, above all in smooth images.
+    rows = {top: _with_windows(row, 37) for top, row in _BEST.items()} if level > 50 else _BEST
+    return replace(_two_scales(rows, level), prefilter=False)
+
+
+def _with_windows(recipe: Recipe, window: int) -> Recipe:
+    """The recipe with other windows in both steps."""
+    assert recipe.second is not None
+    first, second = (replace(step, window=window) for step in (recipe.first, recipe.second))
+    return replace(recipe, first=first, second=second)
 
 
 def _for_short_correlation(white: Recipe, small: Recipe) -> Recipe:
