@@ -37,10 +37,15 @@ def run_matching(
 
 
 @kernel
-def run_groups(image, row, plane, planes, places, m, patch, group, weights, mask, total, weight):
+def run_groups(
+    image, row, plane, planes, places, m, patch, group, weights, mask, total, rest, weight
+):
     groups.gather(image, row, plane, planes, places, m, patch, group)
     groups.aggregate_weights(weights, places, m, weight)
-    groups.aggregate(group, weights, places, m, patch, mask, total, row, plane, planes)
+    before, share = group / np.float32(4), np.float32(0.5)
+    groups.aggregate(
+        group, before, weights, places, m, patch, mask, total, rest, share, row, plane, planes
+    )
 
 
 def matched(image, y, x, count, stride, patch, window, m, guess):
@@ -111,11 +116,11 @@ def test_gather_and_aggregate(patch, planes, flat):
     group = np.zeros(padded(13) * size + LANES, np.float32)
     window = np.ones(patch, np.float32) if flat else rng.uniform(0.2, 1, patch).astype(np.float32)
     mask = np.pad(window, (0, padded(patch) - patch))
-    total, weight = np.zeros_like(image), np.zeros_like(image[0])
+    total, rest, weight = np.zeros_like(image), np.zeros_like(image), np.zeros_like(image[0])
     places = (corners[:, 0] * width + corners[:, 1]).astype(np.intp)
     run_groups(
         image.reshape(-1), width, image[0].size, planes, places, 13, patch, group, weights, mask,
-        total.reshape(-1), weight.reshape(-1),
+        total.reshape(-1), rest.reshape(-1), weight.reshape(-1),
     )  # fmt: skip
 
     expected = np.zeros(image.shape)
@@ -123,9 +128,10 @@ def test_gather_and_aggregate(patch, planes, flat):
     for j, (y, x) in enumerate(corners):
         inside = np.s_[:, y : y + patch, x : x + patch]
         np.testing.assert_array_equal(rows[j, :n], image[inside].ravel())
-        expected[inside] += weights[j] * np.outer(window, window) * image[inside]
+        expected[inside] += weights[j] * np.outer(window, window) * 3 / 4 * image[inside]
     assert not rows[13:].any()
     np.testing.assert_allclose(total, expected, atol=1e-5)
+    np.testing.assert_allclose(rest, expected / 2, atol=1e-5)
 
     everywhere = np.empty((60, 60))
     corner_of_all = weight[:60, :60].copy()

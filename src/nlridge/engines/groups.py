@@ -26,7 +26,7 @@ from ..families.whitening import (
 )
 from ..kernels.compile import compiled, kernel, part
 from ..kernels.linalg import ones, padded
-from ..kernels.simd import LANES, fma, load, splat, store
+from ..kernels.simd import LANES, NARROW, fma, load, load_narrow, splat, splat_narrow, store
 from ..kernels.simd import total as add_up
 from ..kernels.variances import patch_scales, patch_variance
 from ..patches.groups import (
@@ -187,14 +187,13 @@ def apply_change(change: Image, noisy: Image) -> None:
 
 @kernel
 def _denoise_groups(estimate, parameters, starts, window, images, sums, places, shape):
-    Y, X, V, before, denoised, weights = _buffers(images, shape)
+    Y, X, V, denoised, weights = _buffers(images, shape)
     n = shape.planes * shape.patch * shape.patch
-    inside = ones(n)
     for k in range(len(places.sizes)):
         m = places.sizes[k]
         here = places.offsets[k * places.row : k * places.row + m]
         there = places.targets[k * places.row : k * places.row + m]
-        left = _gather_group(images, shape, here, m, Y, X, V, before, inside, np.float32(1))
+        left = _gather_group(images, shape, here, m, Y, X, V, np.float32(1))
         estimate(Y, X, denoised, weights, n, m, V, parameters[starts[m] :])
         _add_group(denoised, Y, weights, left, images.keep, sums, shape, there, m, window)
 
@@ -204,7 +203,7 @@ def _denoise_correlated_groups(
     estimate, parameters, starts, window, tables, images, sums, places, shape
 ):
     """`_denoise_groups` for correlated noise: groups are whitened first; see `families.whitening`."""
-    Y, X, V, before, denoised, weights = _buffers(images, shape)
+    Y, X, V, denoised, weights = _buffers(images, shape)
     n = shape.planes * shape.patch * shape.patch
     inside = ones(n)
     white_Y, work = np.zeros_like(Y), np.zeros_like(Y)
@@ -217,7 +216,7 @@ def _denoise_correlated_groups(
         m = places.sizes[k]
         here = places.offsets[k * places.row : k * places.row + m]
         there = places.targets[k * places.row : k * places.row + m]
-        left = _gather_group(images, shape, here, m, Y, X, V, before, inside, tables.power)
+        left = _gather_group(images, shape, here, m, Y, X, V, tables.power)
         level[0], _ = patch_scales(scales, V, n, m)
         brightness = np.float32(0)
         for i in range(n):
@@ -239,20 +238,19 @@ def _denoise_correlated_groups(
 
 @part
 def _buffers(images, shape):
-    """Y, X, variance, before, denoised and weights of a group; X is Y, and `before` empty, if there is no other."""
+    """Y, X, variance, denoised and weights of a group; X is Y if there is no other."""
     size, most = padded(shape.planes * shape.patch * shape.patch), padded(shape.group_size)
     # Zeros, since arithmetic on whole vectors also reads elements that no pixel is ever written to.
     Y = np.zeros(most * size + LANES, np.float32)
     X = Y if images.guide_is_noisy else np.zeros(most * size + LANES, np.float32)
-    same_noise, partly = len(images.variance) == 1, len(images.original) > 0
+    same_noise = len(images.variance) == 1
     V = images.variance.copy() if same_noise else np.zeros(most * size + LANES, np.float32)
-    before = np.zeros(most * size + LANES if partly else 0, np.float32)
     denoised = np.zeros(most * size + LANES, np.float32)
-    return Y, X, V, before, denoised, np.empty(most, np.float32)
+    return Y, X, V, denoised, np.empty(most, np.float32)
 
 
 @part
-def _gather_group(images, shape, here, m, Y, X, V, before, inside, power):
+def _gather_group(images, shape, here, m, Y, X, V, power):
     """Copy a group to Y and X, and its variance to V; returns the share of the noise that is left in it.
 
     `power` is the mean variance of a pixel, in units of the variance of the noise.
@@ -272,11 +270,8 @@ def _gather_group(images, shape, here, m, Y, X, V, before, inside, power):
                 store(V, o, splat(images.variance_factor) * load(V, o))
     left = np.float32(1)
     if len(images.original) > 0:
-        gather(images.original, row_length, plane, planes, here, m, patch, before)
-        left = max(
-            _noise_left(before, Y, V, inside, n, m, power),
-            images.keep + np.float32(1e-6),
-        )
+        least = images.keep + np.float32(1e-6)
+        left = max(_noise_left(images, shape, here, m, V, power), least)
         if same_noise:
             V[0] = left * left * V[0]
         else:
@@ -289,33 +284,28 @@ def _gather_group(images, shape, here, m, Y, X, V, before, inside, power):
 def _add_group(denoised, Y, weights, left, keep, sums, shape, there, m, window):
     """Add the changes of the patches of a group, and their weights, to the sums."""
     row_length, _, plane, planes, patch, _ = shape
-    size = padded(planes * patch * patch)
-    # Changes are averaged rather than pixels: sums of bright pixels would lose digits.
-    change = denoised
-    for o in range(0, m * size, LANES):
-        store(change, o, load(denoised, o) - load(Y, o))
     aggregate_weights(weights, there, m, sums.weight)
-    aggregate(change, weights, there, m, patch, window, sums.total, row_length, plane, planes)
-    if keep > 0:
-        share = splat(1 - keep / left)
-        for o in range(0, m * size, LANES):
-            store(change, o, share * load(change, o))
-        aggregate(change, weights, there, m, patch, window, sums.rest, row_length, plane, planes)
+    aggregate(
+        denoised, Y, weights, there, m, patch, window,
+        sums.total, sums.rest, 1 - keep / left, row_length, plane, planes,
+    )  # fmt: skip
 
 
 @part
-def _noise_left(before, after, variance, inside, n, m, power):
-    """The share of the noise that remains in a group, estimated by the variance of what has been removed from it.
-
-    `inside` is ones(n), which masks the padding of a patch.
-    """
-    size = padded(n)
-    sums = squares = splat(np.float32(0))
+def _noise_left(images, shape, here, m, variance, power):
+    """The share of the noise that remains in a group, estimated by the variance of what has been removed from it."""
+    row_length, plane, _, planes, patch, _ = shape
+    n = planes * patch * patch
+    mask = ones(patch)  # of the excess of whole vectors
+    sums = squares = splat_narrow(np.float32(0))
     for j in range(m):
-        for k in range(0, size, LANES):
-            o = j * size + k
-            removed = (load(before, o) - load(after, o)) * load(inside, k)
-            sums, squares = sums + removed, fma(removed, removed, squares)
+        for v in range(0, patch, NARROW):
+            for c in range(planes):
+                first = here[j] + c * plane + v
+                for o in range(first, first + patch * row_length, row_length):
+                    removed = load_narrow(images.original, o) - load_narrow(images.noisy, o)
+                    removed = removed * load_narrow(mask, v)
+                    sums, squares = sums + removed, fma(removed, removed, squares)
     mean = add_up(sums) / np.float32(n * m)
     spread = add_up(squares) / np.float32(n * m) - mean * mean
     noise = variance[0]

@@ -20,27 +20,29 @@ from .compile import before_kernels, kernel, prepare
 
 _FEATURES = str(cpu_target.target_context.codegen().magic_tuple()[2])
 LANES = 16 if "+avx512f" in _FEATURES else 8
+NARROW = 8  # a vector of 8 lanes takes half the time of one of 16
 
 _INDEX = ir.IntType(64)
 _LANE = ir.IntType(32)
 _FLOATS = ir.VectorType(ir.FloatType(), LANES)
-_NARROW = ir.VectorType(ir.FloatType(), 8)
+_NARROW = ir.VectorType(ir.FloatType(), NARROW)
 _UNDEFINED = ir.Constant(_FLOATS, ir.Undefined)
 _ZERO = ir.Constant(_FLOATS, [0.0] * LANES)
 
 
 class _Vector(types.Type):
-    def __init__(self) -> None:
-        super().__init__(name=f"float32x{LANES}")
+    def __init__(self, lanes: int) -> None:
+        super().__init__(name=f"float32x{lanes}")
+        self.lanes = lanes
 
 
-vector = _Vector()
+vector, narrow_vector = _Vector(LANES), _Vector(NARROW)
 
 
 @register_model(_Vector)
 class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, fe_type: Any) -> None:
-        super().__init__(manager, fe_type, _FLOATS)
+        super().__init__(manager, fe_type, ir.VectorType(ir.FloatType(), fe_type.lanes))
 
 
 # Helpers of the intrinsics below, from LLVM values to LLVM values.
@@ -56,7 +58,7 @@ def _load(builder: Any, data: Any, offset: Any, kind: Any = _FLOATS) -> Any:
 
 
 def _store(builder: Any, value: Any, data: Any, offset: Any) -> None:
-    pointer = builder.bitcast(builder.gep(data, [offset]), _FLOATS.as_pointer())
+    pointer = builder.bitcast(builder.gep(data, [offset]), value.type.as_pointer())
     builder.store(value, pointer, align=4)
 
 
@@ -108,14 +110,25 @@ def load(context, array, offset):
 
 
 @intrinsic
+def load_narrow(context, array, offset):
+    """The narrow vector at array[offset:]."""
+
+    def generate(context, builder, signature, args):
+        data = _data(context, builder, signature.args[0], args[0])
+        return _load(builder, data, args[1], _NARROW)
+
+    return narrow_vector(array, types.intp), generate
+
+
+@intrinsic
 def store(context, array, offset, value):
-    """Write a vector to array[offset:]."""
+    """Write a vector, or a narrow one, to array[offset:]."""
 
     def generate(context, builder, signature, args):
         _store(builder, args[2], _data(context, builder, signature.args[0], args[0]), args[1])
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, vector), generate
+    return types.void(array, types.intp, value), generate
 
 
 @intrinsic
@@ -129,13 +142,23 @@ def splat(context, scalar):
 
 
 @intrinsic
+def splat_narrow(context, scalar):
+    """A narrow vector of equal lanes."""
+
+    def generate(context, builder, signature, args):
+        return _splat(builder, args[0], _NARROW)
+
+    return narrow_vector(types.float32), generate
+
+
+@intrinsic
 def fma(context, x, y, z):
     """x * y + z."""
 
     def generate(context, builder, signature, args):
         return _fma(builder, *args)
 
-    return vector(vector, vector, vector), generate
+    return x(x, x, x), generate
 
 
 @intrinsic
@@ -152,14 +175,14 @@ def _reduce(operation: Callable[..., Any]) -> Any:
     @intrinsic
     def reduction(context, x):
         def generate(context, builder, signature, args):
-            value, half = args[0], LANES // 2
+            value, half = args[0], x.lanes // 2
             while half:
-                lanes = [(lane + half) % LANES for lane in range(LANES)]
-                value = operation(builder, value, _shuffle(builder, value, _UNDEFINED, lanes))
+                lanes = [(lane + half) % x.lanes for lane in range(x.lanes)]
+                value = operation(builder, value, _shuffle(builder, value, value, lanes))
                 half //= 2
             return builder.extract_element(value, ir.Constant(_LANE, 0))
 
-        return types.float32(vector), generate
+        return types.float32(x), generate
 
     return reduction
 
@@ -225,11 +248,11 @@ def _arithmetic(python_operator: Callable[..., Any], instruction: str) -> None:
         def generate(context, builder, signature, args):
             return getattr(builder, instruction)(*args)
 
-        return vector(vector, vector), generate
+        return x(x, x), generate
 
     @overload(python_operator)
     def implement(x, y):
-        if x is vector and y is vector:
+        if isinstance(x, _Vector) and x == y:
             return lambda x, y: operation(x, y)
         return None
 
@@ -333,7 +356,6 @@ def inverse_factor_tile(count: int) -> Any:
 
 # The tiles of a product, as large as the registers allow: how many rows they have, and how many columns, in units of
 # NARROW. The rest of rows that is less than a tile high takes lower ones, and a single row has tiles of its own.
-NARROW = 8  # a vector of 8 lanes takes half the time of one of 16
 TALL, WIDE = (8, 6) if LANES == 16 else (4, 3)
 _UNITS = LANES // NARROW  # in a vector
 _TILES = [(rows, width) for rows in {TALL, 4} for width in range(1, WIDE + 1)] + [

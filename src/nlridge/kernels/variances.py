@@ -4,7 +4,7 @@ import numpy as np
 
 from .compile import part
 from .linalg import padded
-from .simd import LANES, load, splat, store
+from .simd import LANES, load, splat, store, total
 
 
 @part
@@ -13,10 +13,14 @@ def patch_variance(variance, j, n):
     if len(variance) == 1:
         return variance[0]
     first = j * padded(n)
-    total = np.float32(0)
-    for k in range(first, first + n):
-        total += variance[k]
-    return total / np.float32(n)
+    whole = first + n // LANES * LANES
+    s = splat(np.float32(0))
+    for k in range(first, whole, LANES):
+        s = s + load(variance, k)
+    sum_of_all = total(s)
+    for k in range(whole, first + n):
+        sum_of_all += variance[k]
+    return sum_of_all / np.float32(n)
 
 
 @part

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..kernels.compile import kernel, part
 from ..kernels.linalg import padded
-from ..kernels.simd import LANES, fma, load, splat, store
+from ..kernels.simd import LANES, NARROW, fma, load_narrow, splat, splat_narrow, store
 
 
 @part
@@ -25,8 +25,8 @@ def gather(image, image_row, plane, planes, places, m, patch, group):
         for c in range(planes):
             source = places[j] + c * plane
             for _ in range(patch):
-                for v in range(0, patch, LANES):
-                    store(group, target + v, load(image, source + v))
+                for v in range(0, patch, NARROW):
+                    store(group, target + v, load_narrow(image, source + v))
                 source += image_row
                 target += patch
     for o in range(m * size, padded(m) * size, LANES):
@@ -41,22 +41,28 @@ def aggregate_weights(weights, places, m, weight):
 
 
 @part
-def aggregate(group, weights, places, m, patch, window, total, total_row, plane, planes):
-    """Add weights[j] group[j] to `total` at places[j].
+def aggregate(
+    denoised, noisy, weights, places, m, patch, window, total, rest, share, total_row, plane, planes
+):
+    """Add weights[j] (denoised[j] - noisy[j]) to `total` at places[j], and `share` times that to `rest`, if not empty.
 
-    `window` is how much the pixels along a side of a patch count. Padded with zeros, it keeps whole vectors from
-    writing beyond a row of a patch.
+    Changes are added up rather than pixels, since sums of bright pixels would lose digits. `window` is how much the
+    pixels along a side of a patch count. Padded with zeros, it keeps whole vectors from writing beyond a row of a patch.
     """
     size = padded(planes * patch * patch)
     for j in range(m):
-        for v in range(0, patch, LANES):
-            factor = splat(weights[j]) * load(window, v)
+        for v in range(0, patch, NARROW):
+            columns = splat_narrow(weights[j]) * load_narrow(window, v)
             for c in range(planes):
                 source = j * size + c * patch * patch + v
                 target = places[j] + c * plane + v
                 for y in range(patch):
-                    share = factor * splat(window[y])
-                    store(total, target, fma(share, load(group, source), load(total, target)))
+                    change = load_narrow(denoised, source) - load_narrow(noisy, source)
+                    factor = columns * splat_narrow(window[y])
+                    store(total, target, fma(factor, change, load_narrow(total, target)))
+                    if len(rest) > 0:
+                        factor = factor * splat_narrow(share)
+                        store(rest, target, fma(factor, change, load_narrow(rest, target)))
                     source += patch
                     target += total_row
 
@@ -79,9 +85,13 @@ def aggregate_all(groups, weights, places, patch, window, total, total_row, plan
     """`aggregate` for the group of each row of `places`."""
     count, m = places.shape
     group = np.zeros(padded(m) * padded(planes * patch * patch) + LANES, np.float32)
+    zeros = np.zeros_like(group)
     for k in range(count):
         group[:-LANES] = groups[k].reshape(-1)
-        aggregate(group, weights[k], places[k], m, patch, window, total, total_row, plane, planes)
+        aggregate(
+            group, zeros, weights[k], places[k], m, patch, window,
+            total, total[:0], np.float32(0), total_row, plane, planes,
+        )  # fmt: skip
         aggregate_weights(weights[k], places[k], m, weight)
 
 
