@@ -101,7 +101,7 @@ def test_patches_are_followed_from_frame_to_frame(patch, window, near, far, shif
     places, numbers = np.zeros((2, len(ys) * len(xs) * m), np.intp)
     rows = match_across(
         flat, row, flat.size, 1, margin, height, width, np.arange(count) * frame, shifts.reshape(-1), own,
-        ys, xs, 4, patch, window, near, far, np.float32(25), np.full(len(ys) * len(xs), m), m, places, numbers,
+        ys, xs, patch, window, near, far, np.float32(25), np.full(len(ys) * len(xs), m), m, places, numbers,
     )  # fmt: skip
     result = zip(places.reshape(-1, m), numbers.reshape(-1, m), strict=True)
     corners = [(y, x) for y in ys for x in xs]
@@ -455,6 +455,21 @@ def test_never_worse_than_frame_by_frame(case, method):
     assert together > alone
 
 
+@pytest.mark.parametrize(("method", "sigma"), [("fast", 40), ("standard", 20)])
+@pytest.mark.parametrize("last", [1, 0.1])
+def test_smooth_scenes_and_fades_are_no_worse_than_frame_by_frame(method, sigma, last):
+    """Few patches are not enough for a smooth scene, and frames that are brightened have more noise than others."""
+    rows, columns = np.arange(96)[:, None] / 25, np.arange(112) / 21
+    fade = np.linspace(1, last, 8)[:, None, None]
+    clip = fade * (130 + 60 * np.sin(rows) * np.cos(columns) + 40 * np.tanh(9 * np.sin(columns)))
+    noisy = with_noise(clip, sigma)
+    together, alone = (
+        psnr(nlridge.denoise(noisy, sigma, method=method, data_range=255, **axis), clip)
+        for axis in ({"time_axis": 0}, {"stack_axis": 0})
+    )
+    assert together > alone
+
+
 @pytest.mark.parametrize("noise", [GaussianNoise(20), CorrelatedNoise.lines(20, white=0.2)])
 def test_the_recipe_of_a_volume_for_one_image(noise):
     noisy = with_noise(scene(1))[0]
@@ -491,6 +506,12 @@ def test_a_change_of_brightness_is_measured():
     assert change_between(before, before + random.normal(0, 0.05, before.shape)) == 0
     assert change_between(before, random.uniform(20, 200, (6, 8))) == 0  # another scene
     assert change_between(before[:2, :2], 1.2 * before[:2, :2]) == 0  # too few blocks
+    dark = random.uniform(
+        2.5, 4, (6, 8)
+    )  # in units of the noise, of which means of 16 x 16 have a sixteenth
+    noisy = random.normal(dark * np.array([1, 1, 1.15])[:, None, None], 1 / 16)
+    assert change_between(noisy[0], noisy[1]) == 0
+    assert change_between(noisy[1], noisy[2]) == pytest.approx(np.log(1.15), abs=0.02)
 
 
 @pytest.mark.parametrize("moved", [(0, 5), (3, -6), (-4, 0), (0, 0)])

@@ -191,8 +191,8 @@ def test_the_frames_of_the_next_test_move_and_flicker():
     video = panning_and_flickering(30)[:, None] / 20
     stream = partial(Stream, lambda: iter(video), video.shape[1:])
     about = SimpleNamespace(repeats=False, factor=1.0)
-    source = Stream(lambda: repeat(about, 30), (1, 1, 1))
-    assert list(motions(stream(), source))[10].columns == pytest.approx(-7, abs=1)
+    source, ones = (Stream(partial(repeat, item, 30), (1, 1, 1)) for item in (about, np.float32(1)))
+    assert list(motions(stream(), source, ones))[10].columns == pytest.approx(-7, abs=1)
     assert np.ptp(list(gains(stream()))) > 0.05
 
 

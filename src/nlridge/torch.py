@@ -306,7 +306,8 @@ def _changes(planes: Tensor, repeats: list[bool]) -> tuple[Tensor | None, list[M
     """The gain of each frame, or None if all are the same, and the motion of each."""
     frames = planes[:1].detach().movedim(1, 0).cpu().numpy()
     gains = np.array(list(gains_of(iter(frames))))[:, None, None]
-    motions = list(motions_of(iter(frames / gains[:, None]), ((same, 1.0) for same in repeats)))
+    about = zip(repeats, 1 / gains.ravel(), strict=True)
+    motions = list(motions_of(iter(frames / gains[:, None]), about))
     return None if np.all(gains == 1) else as_array_like(gains[None], planes), motions
 
 

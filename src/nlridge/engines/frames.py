@@ -41,7 +41,7 @@ from .stream import Frame, Stream, each
 _ROWS = 16  # rows of reference patches in a block
 # The grid of reference patches moves from frame to frame by so many rows and columns, so that its gaps do not coincide.
 _STAGGER = 2, 3
-# Frames whose levels of noise differ by a larger factor do not share groups, which have the noise of their reference.
+# Frames whose levels of noise differ by a larger factor do not share groups: noisier patches hardly help.
 _ALIKE = 1.5
 
 
@@ -83,6 +83,8 @@ class Work(NamedTuple):
     """The rows and columns by which each of them has moved as a whole, one after the other."""
     inputs: StepInputs
     """The frame itself."""
+    noise_differs: bool
+    """Whether the noise differs within or between the frames."""
     is_last: bool
     """Whether it is the last block of the frame."""
 
@@ -125,8 +127,8 @@ def run_pass(
     """
     noisy: Stream = inputs.noisy
     variance: Any = inputs.noise.variance
-    varies = isinstance(variance, Stream) and variance.shape[1:] == noisy.shape[1:]
-    planes = Planes(len(noisy), len(inputs.similar), len(variance) if varies else 0)
+    maps = len(variance) if isinstance(variance, Stream) else 0
+    planes = Planes(len(noisy), len(inputs.similar), maps)
 
     def start() -> Iterator[tuple[Frame, Frame]]:
         iterators = inputs.mapped(iter)
@@ -177,7 +179,7 @@ def _results(
         width=size[1] + 2 * margin + 2 * LANES,  # kernels work on whole vectors
         margin=margin,
     )
-    rings = rings_of(iterators, planes, layout)
+    rings = rings_of(iterators, planes, layout, size)
     denoise = partial(_denoise_block, rings, denoisers, step, groups, size)
     noisy: deque[Frame] = deque()
     work = _work(iterators, moves, rings, size, step, noisy, start_at)
@@ -230,7 +232,10 @@ def references_of_frame(size: tuple[int, int], step: Pass, number: int) -> Block
 
 def _all_sizes(size: tuple[int, int], step: Pass) -> set[int]:
     """The sizes that groups of any frame can have."""
-    places = Block(*(np.arange(length - step.settings.patch_size + 1) for length in size))
+    radius = step.settings.window // 2
+    corners = (np.arange(length - step.settings.patch_size + 1) for length in size)
+    # All windows that are not near a border contain the same number of patches.
+    places = Block(*(ys[(ys <= radius) | (ys >= ys[-1] - radius)] for ys in corners))
     others = range(2 * step.frames.radius + 1)
     return {int(m) for k in others for m in np.unique(group_sizes_across(places, size, step, k))}
 
@@ -283,12 +288,14 @@ def _work(
         motions = [latest[k - read] for k in around]
         blocks = blocks_of(size, step, start_at + number)
         searched, shifts = searched_frames(motions, around, number)
-        if motions[
-            number - first
-        ].repeats:  # nothing to do, but to wait for blocks that need frames of the rings
-            searched = []
+        if motions[number - first].repeats:
+            searched = []  # nothing to do, but to wait for blocks that need frames of the rings
+        noise_differs = rings.variance is not None and rings.variance.differs(
+            {k + later for k in searched for later in range(search.depth)}
+        )
         for block in blocks:
-            yield Work(number, block, searched, shifts.reshape(-1), frame, block is blocks[-1])
+            is_last = block is blocks[-1]
+            yield Work(number, block, searched, shifts.reshape(-1), frame, noise_differs, is_last)
 
 
 def searched_frames(
@@ -357,7 +364,8 @@ def _denoise_block(
     )
     # The planes of a patch that extends over several frames are these frames.
     next_plane = layout.plane if depth == 1 else layout.frame
-    one_variance = rings.variance is None or len(rings.variance) == 1
+    variances = rings.variance if work.noise_differs else None
+    one_variance = variances is None or len(variances) == 1
     for k, (plane_set, denoise_groups, _) in enumerate(denoisers):
         planes, group_size = plane_set
         denoise_groups(
@@ -366,8 +374,8 @@ def _denoise_block(
                 rings.guide.planes(planes),
                 rings.guide is rings.noisy,
                 variance
-                if rings.variance is None
-                else rings.variance.planes(slice(0, 1) if one_variance else planes),
+                if variances is None
+                else variances.planes(slice(0, 1) if one_variance else planes),
                 0 if one_variance and depth == 1 else next_plane,
                 np.float32(inputs.noise.factor_of(planes)),
                 variance[:0] if rings.original is None else rings.original.planes(planes),
@@ -430,7 +438,6 @@ def _matches(
         work.shifts,
         work.searched.index(work.number),
         *work.block,
-        settings.stride,
         settings.patch_size,
         settings.window,
         search.near,

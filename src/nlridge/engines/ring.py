@@ -1,5 +1,7 @@
 """The latest frames of a stream in memory, as kernels read them."""
 
+from collections.abc import Iterable
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +40,7 @@ class Planes(NamedTuple):
     noisy: int
     similar: int
     variance: int
-    """0 if the noise is the same in the whole frame."""
+    """0 if the noise is the same in all frames."""
 
 
 class Ring:
@@ -47,7 +49,12 @@ class Ring:
     def __init__(self, planes: int, layout: Layout, outside: float) -> None:
         self.layout = layout
         self._planes = planes
-        self.pixels = np.full(planes * layout.plane + 4 * LANES, outside, np.float32)
+        self._outside = outside
+
+    @cached_property
+    def pixels(self) -> Frame:
+        """The planes one after the other, each of them one frame after the other."""
+        return np.full(len(self) * self.layout.plane + 4 * LANES, self._outside, np.float32)
 
     def __len__(self) -> int:
         """The number of planes."""
@@ -66,6 +73,41 @@ class Ring:
         return self.pixels[planes.start * self.layout.plane :]
 
 
+class NoiseRing(Ring):
+    """The variance of the noise in the latest frames, as a map for each, or as one number for each.
+
+    Numbers become maps only where they differ between frames: most videos need neither the memory nor the time.
+    """
+
+    def __init__(self, planes: int, layout: Layout, size: tuple[int, int]) -> None:
+        super().__init__(planes, layout, 1)
+        self._size = size
+        self._latest: dict[int, Frame] = {}  # by slot
+        self._mapped: set[int] = set()  # the slots whose numbers are in memory as maps
+
+    def write(self, number: int, frame: Frame) -> None:
+        """Write a map in the place of the oldest one, or keep a number in mind."""
+        slot = number % self.layout.slots
+        self._latest[slot] = frame
+        self._mapped.discard(slot)
+        if frame.shape[1:] != (1, 1):
+            super().write(number, frame)
+
+    def differs(self, numbers: Iterable[int]) -> bool:
+        """Whether the noise differs within or between some frames, of which there are maps from now on."""
+        latest = {number % self.layout.slots: number for number in numbers}
+        variances = [self._latest[slot] for slot in latest]
+        if any(variance.shape[1:] != (1, 1) for variance in variances):
+            return True
+        if all(np.array_equal(variance, variances[0]) for variance in variances):
+            return False
+        for slot in latest.keys() - self._mapped:
+            maps = np.broadcast_to(self._latest[slot], (len(self), *self._size))
+            super().write(latest[slot], maps)
+            self._mapped.add(slot)
+        return True
+
+
 class Rings(NamedTuple):
     """The latest frames of the images that a pass reads."""
 
@@ -73,7 +115,7 @@ class Rings(NamedTuple):
     guide: Ring
     similar: Ring
     original: Ring | None
-    variance: Ring | None
+    variance: NoiseRing | None
 
     def write(self, number: int, frame: StepInputs) -> None:
         """Write a frame of each image."""
@@ -87,8 +129,8 @@ class Rings(NamedTuple):
             self.variance.write(number, np.asarray(frame.noise.variance))
 
 
-def rings_of(iterators: StepInputs, planes: Planes, layout: Layout) -> Rings:
-    """Empty rings for the images of a pass."""
+def rings_of(iterators: StepInputs, planes: Planes, layout: Layout, size: tuple[int, int]) -> Rings:
+    """Empty rings for the images of a pass, whose frames have the given size."""
     noisy = Ring(planes.noisy, layout, 0)
     partly = iterators.partly
     has_original = partly is not None and partly.original is not iterators.noisy
@@ -97,5 +139,5 @@ def rings_of(iterators: StepInputs, planes: Planes, layout: Layout) -> Rings:
         noisy if iterators.guide is iterators.noisy else Ring(planes.noisy, layout, 0),
         Ring(planes.similar, layout, float(FAR)),
         Ring(planes.noisy, layout, 0) if has_original else None,
-        Ring(planes.variance, layout, 1) if planes.variance else None,
+        NoiseRing(planes.variance, layout, size) if planes.variance else None,
     )

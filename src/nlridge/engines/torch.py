@@ -410,11 +410,8 @@ def _sums(
     X = Y if guide is noisy else gathered(guide)
     V = variance
     if isinstance(variance, Tensor):
-        if variance.shape[2:] == (
-            1,
-            1,
-        ):  # the noise of a group is that of the frame of its reference
-            V = variance[0].flatten()[frame_of[:, :1, None]]
+        if variance.shape[2:] == (1, 1):  # the same in a whole frame
+            V = variance[0].flatten()[frame_of[:, None]]
         else:
             V = gathered(variance.expand_as(noisy))
     V = inputs.noise.factor_of(planes) * V

@@ -10,16 +10,18 @@ The frames are one after the other in memory, each with a margin of `margin` pix
 
 import numpy as np
 
-from ..kernels.compile import kernel
+from ..kernels.compile import kernel, part
 from ..kernels.linalg import padded
-from ..kernels.simd import LANES
-from .matching import FARTHEST, compare, distances, nearest
+from ..kernels.simd import LANES, fma, load, splat, store
+from .matching import FARTHEST, nearest
+
+_ROWS = 5  # rows of a window that are compared at once
 
 
 @kernel
 def match_across(
     similar, row_length, plane, planes, margin, height, width, frames, shifts, own,
-    ys, xs, stride, patch, window, near, far, variance, sizes, group_size, places, frame_of
+    ys, xs, patch, window, near, far, variance, sizes, group_size, places, frame_of
 ):  # fmt: skip
     """Write to places[k group_size:] the offsets of the sizes[k] patches that are nearest to the k-th reference.
 
@@ -29,83 +31,97 @@ def match_across(
     away `far`. A patch consists of `planes` planes, which are `plane` elements apart. Returns the first and the last row,
     in the coordinates of the frames, in which patches were searched for.
     """
-    half, lanes = window // 2, padded(window)
-    own_size = window * lanes
-    wide = padded(max(near, far))
-    room = own_size + max(len(frames) - 1, 0) * max(near, far) * wide
-    distance = np.empty(len(xs) * own_size, np.float32)
-    values, offsets = np.empty(room, np.float32), np.empty(room, np.intp)
-    frame_of_row = np.empty(room // LANES, np.intp)
+    widest = padded(max(window, near, far))
+    room = (window + (len(frames) - 1) * max(near, far)) * widest
+    values = np.empty(room, np.float32)
+    offset_of, frame_of_vector = np.empty((2, room // LANES), np.intp)
     found, kept = np.empty(room + LANES, np.intp), np.empty(room + LANES, np.float32)
     chosen = np.empty(group_size, np.intp)
-    sums, unused = np.empty(wide, np.float32), np.empty(wide, np.float32)
+    beyond = np.zeros(2 * widest, np.float32)
+    for o in range(widest, 2 * widest):
+        beyond[o] = FARTHEST
     lowest, highest = height, np.intp(0)
     k = 0
     for i in range(len(ys)):
-        lowest, highest = min(lowest, ys[i] - half), max(highest, ys[i] + half)
         guess = np.float32(2 * planes * patch * patch) * variance
-        first = 0
-        while first < len(xs):
-            count = 1  # references one stride apart
-            while first + count < len(xs) and xs[first + count] - xs[first + count - 1] == stride:
-                count += 1
-            corner = frames[own] + (ys[i] + margin) * row_length + xs[first] + margin
-            distances(
-                similar, row_length, plane, planes, corner, count, stride, patch, window, distance
+        for j in range(len(xs)):
+            here = frames[own] + (ys[i] + margin) * row_length + xs[j] + margin
+            used = 0
+            # The place in the coordinates of the references, and how it moves from frame to frame.
+            still_y, still_x, move_y, move_x = ys[i], xs[j], np.intp(0), np.intp(0)
+            for step in range(len(frames)):  # the own frame, those before it, those after it
+                frame = own - step if step <= own else step
+                if step == 1 or step == own + 1:
+                    still_y, still_x, move_y, move_x = ys[i], xs[j], np.intp(0), np.intp(0)
+                distance = abs(frame - own)
+                side = window if distance == 0 else near if distance == 1 else far
+                reach, lanes = side // 2, padded(side)
+                shift_y, shift_x = shifts[2 * frame], shifts[2 * frame + 1]
+                y = min(max(still_y + move_y + shift_y, 0), height - patch)
+                x = min(max(still_x + move_x + shift_x, 0), width - patch)
+                lowest, highest = min(lowest, y - reach), max(highest, y + reach)
+                corner = frames[frame] + (y - reach + margin) * row_length + x - reach + margin
+                for column in range(0, lanes, LANES):
+                    for row in range(0, side, _ROWS):
+                        _compare_rows(
+                            values, used + column, lanes, similar, row_length, plane, planes,
+                            here, corner + column, patch, row, side - 1, beyond, widest - side + column,
+                        )  # fmt: skip
+                    for row in range(side):
+                        vector = (used + row * lanes + column) // LANES
+                        offset_of[vector] = corner + row * row_length + column
+                        frame_of_vector[vector] = frame
+                if frame == own:
+                    itself = used + reach * lanes + reach
+                    values[itself] = -1  # always comes first
+                else:
+                    best, best_y, best_x = FARTHEST, np.intp(0), np.intp(0)
+                    for row in range(side):
+                        for column in range(side):
+                            value = values[used + row * lanes + column]
+                            if value < best:
+                                best, best_y, best_x = value, row - reach, column - reach
+                    move_y, move_x = move_y + best_y, move_x + best_x
+                    still_y, still_x = y + best_y - shift_y, x + best_x - shift_x
+                used += side * lanes
+            m = sizes[k]
+            guess = nearest(
+                values, 0, used // LANES, LANES, m, guess, 0, LANES, itself, found, kept, chosen
             )
-            for c in range(count):
-                here = corner + c * stride
-                for dy in range(window):
-                    there = here + (dy - half) * row_length - half
-                    for o in range(dy * lanes, (dy + 1) * lanes):
-                        values[o] = distance[c * own_size + o]
-                        offsets[o] = there + o - dy * lanes
-                for o in range(own_size // LANES):
-                    frame_of_row[o] = own
-                used = own_size
-                for direction in (-1, 1):
-                    # The place in the coordinates of the references, and how it moves from frame to frame.
-                    still_y, still_x, move_y, move_x = ys[i], xs[first + c], np.intp(0), np.intp(0)
-                    frame = own + direction
-                    while 0 <= frame < len(frames):
-                        side = near if abs(frame - own) == 1 else far
-                        reach, lanes_there = side // 2, padded(side)
-                        shift_y, shift_x = shifts[2 * frame], shifts[2 * frame + 1]
-                        y = min(max(still_y + move_y + shift_y, 0), height - patch)
-                        x = min(max(still_x + move_x + shift_x, 0), width - patch)
-                        lowest, highest = min(lowest, y - reach), max(highest, y + reach)
-                        best, best_y, best_x = FARTHEST, np.intp(0), np.intp(0)
-                        for dy in range(-reach, reach + 1):
-                            there = (
-                                frames[frame] + (y + dy + margin) * row_length + x + margin - reach
-                            )
-                            for o in range(lanes_there):
-                                values[used + o] = 0 if o < side else FARTHEST
-                                offsets[used + o] = there + o
-                            for o in range(used // LANES, (used + lanes_there) // LANES):
-                                frame_of_row[o] = frame
-                            for p in range(planes):
-                                compare(
-                                    sums, unused, 0, similar, here + p * plane,
-                                    there + p * plane, row_length, patch, patch, 0, lanes_there,
-                                )  # fmt: skip
-                                for o in range(lanes_there):
-                                    values[used + o] += sums[o]
-                            for o in range(side):
-                                if values[used + o] < best:
-                                    best, best_y, best_x = values[used + o], dy, o - reach
-                            used += lanes_there
-                        move_y, move_x = move_y + best_y, move_x + best_x
-                        still_y, still_x = y + best_y - shift_y, x + best_x - shift_x
-                        frame += direction
-                m = sizes[k]
-                guess = nearest(
-                    values, 0, used // LANES, LANES, m, guess, 0, LANES,
-                    half * lanes + half, found, kept, chosen,
-                )  # fmt: skip
-                for j in range(m):
-                    places[k * group_size + j] = offsets[found[j]]
-                    frame_of[k * group_size + j] = frame_of_row[found[j] // LANES]
-                k += 1
-            first += count
+            for q in range(m):
+                vector = found[q] // LANES
+                places[k * group_size + q] = offset_of[vector] + found[q] % LANES
+                frame_of[k * group_size + q] = frame_of_vector[vector]
+            k += 1
     return max(lowest, 0), min(highest, height - patch)
+
+
+@part
+def _compare_rows(
+    values, o, lanes, similar, row_length, plane, planes, here, there, patch, first, last, beyond, b
+):  # fmt: skip
+    """Compare the patch at `here` with those displaced by 0 .. LANES - 1 from the rows of a window, from `first` on.
+
+    `there` is the corner of the patch in row 0 of the window, and `last` its last row. values[o + r lanes:] receives the
+    distances of row r. They are added to beyond[b:], which is large where a row is padded. Several rows at a time keep
+    the processor busy: each sum has to wait for the one before.
+    """
+    r0, r1, r2, r3, r4 = first, min(first + 1, last), min(first + 2, last), min(first + 3, last), min(first + 4, last)  # fmt: skip
+    s0 = s1 = s2 = s3 = s4 = load(beyond, b)
+    for p in range(planes):
+        for y in range(patch):
+            for x in range(patch):
+                shift = p * plane + y * row_length + x
+                pixel, at = splat(similar[here + shift]), there + shift
+                d0 = pixel - load(similar, at + r0 * row_length)
+                d1 = pixel - load(similar, at + r1 * row_length)
+                d2 = pixel - load(similar, at + r2 * row_length)
+                d3 = pixel - load(similar, at + r3 * row_length)
+                d4 = pixel - load(similar, at + r4 * row_length)
+                s0, s1, s2 = fma(d0, d0, s0), fma(d1, d1, s1), fma(d2, d2, s2)
+                s3, s4 = fma(d3, d3, s3), fma(d4, d4, s4)
+    store(values, o + r0 * lanes, s0)
+    store(values, o + r1 * lanes, s1)
+    store(values, o + r2 * lanes, s2)
+    store(values, o + r3 * lanes, s3)
+    store(values, o + r4 * lanes, s4)

@@ -15,9 +15,10 @@ from ..planning.ranges import block_means
 
 _BLOCK = 16  # side of the blocks that are compared, in pixels
 _FEWEST = 12  # blocks to compare
-_BRIGHT = 8.0  # in units of the noise; darker blocks are not compared
+_BRIGHT = 2.0  # in units of the noise; darker blocks are not compared
 _CALM = 0.05  # median deviation of the logarithms: beyond it, the scene has changed, rather than its brightness
-_LEAST = 0.01  # a smaller change is left as it is
+_LEAST = 0.01  # a smaller change is left as it is,
+_SIGNIFICANT = 5.0  # and one of fewer median deviations of the mean of all blocks
 MEMORY = 8
 """The number of frames before that a gain depends on."""
 
@@ -53,6 +54,6 @@ def change_between(before: npt.NDArray[np.float64], after: npt.NDArray[np.float6
         return 0.0
     ratios = np.log(after[compared] / before[compared])
     change = float(np.median(ratios))
-    if abs(change) < _LEAST or np.median(np.abs(ratios - change)) > _CALM:
-        return 0.0
-    return change
+    deviation = float(np.median(np.abs(ratios - change)))
+    least = max(_LEAST, _SIGNIFICANT * deviation / len(ratios) ** 0.5)
+    return change if abs(change) >= least and deviation <= _CALM else 0.0

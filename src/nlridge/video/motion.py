@@ -23,14 +23,18 @@ _OVERLAP = 0.25  # the least share of a frame that two frames have in common
 Array = npt.NDArray[np.float64]
 
 
-def motions(frames: Stream, source: Stream) -> Stream:
+def motions(frames: Stream, source: Stream, gains: Stream) -> Stream:
     """The `Motion` of each frame of (planes, height, width), by its first plane.
 
-    The frames of `source` tell which of them are repeated, and by which factor their noise is stronger.
+    The frames of `source` tell which of them are repeated, and by which factor their noise is stronger. Frames have been
+    divided by their `gains`, and their noise with them.
     """
 
     def start() -> Iterator[Motion]:
-        return motions_of(iter(frames), ((frame.repeats, frame.factor) for frame in source))
+        about = zip(source, gains, strict=True)
+        return motions_of(
+            iter(frames), ((frame.repeats, frame.factor / float(gain)) for frame, gain in about)
+        )
 
     return Stream(start, (1, 1, 1))
 

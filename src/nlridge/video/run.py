@@ -184,8 +184,7 @@ def _steps(
         gain = gains(image)
         image = each(np.divide, image, gain)
         variance = each(lambda variance, gain: variance / gain**2, variance, gain)
-    if is_video:
-        run = partial(run, motions=motions(image, source), height=size[0])
+        run = partial(run, motions=motions(image, source, gain), height=size[0])
     steps = denoised(
         image,
         PlaneNoise(variance, correlation),
