@@ -253,15 +253,21 @@ def _across_frames(image: Recipe, depth: int) -> Recipe:
 
 
 # Frames that belong together. Other frames have so many similar patches that windows can be small. Large patches in the
-# first step tell motion from noise. The coarse scale is for smooth scenes, and hardly changes others.
+# first step tell motion from noise. The coarse scale is for smooth scenes, and hardly changes others. Smooth scenes also
+# need groups of many patches, and so do colours.
 def _video(
-    family: Family, group_sizes: tuple[int, int], radius: int, level: float, rounds: Rounds
+    family: Family,
+    group_size: int,
+    chroma: tuple[int, int],
+    radius: int,
+    level: float,
+    rounds: Rounds,
 ) -> Recipe:
     fine, small = (
         Recipe(
             family,
-            Step(patch, group_sizes[0], round(0.75 * patch), window),
-            Step(8, group_sizes[1], 8, window),
+            Step(patch, group_size, round(0.75 * patch), window, chroma[0]),
+            Step(8, 64, 8, window, chroma[1]),
             rounds,
             frames=FrameSearch(radius),
         )
@@ -274,16 +280,29 @@ def _video(
 
 
 _VIDEO: dict[str, Callable[[float], Recipe]] = {
-    "fast": lambda level: _video(Ridge(noisier=0.05, tolerance=2.0), (16, 32), 2, level, Rounds()),
+    "fast": lambda level: _video(
+        Ridge(noisier=0.05, tolerance=2.0), 16, (16, 64), 2, level, Rounds()
+    ),
     "standard": lambda level: _video(
-        Ridge(noisier=0.05, tolerance=2.0), (32, 64), 6, level, Rounds()
+        Ridge(noisier=0.05, tolerance=2.0), 32, (48, 80), 6, level, Rounds()
     ),
     "best": lambda level: _video(
-        TwoSided(noisier=0.05, penalty=0.4), (32, 64), 6, level, Rounds(2, 0.6)
+        TwoSided(noisier=0.05, penalty=0.4), 32, (48, 80), 6, level, Rounds(2, 0.6)
     ),
 }
 
-# Patches of volumes extend over several slices.
+
+# Patches of volumes extend over several slices. Rounds matter more than dense grids or large windows.
+def _volume(stride: int, rounds: Rounds) -> Recipe:
+    return Recipe(
+        TwoSided(noisier=0.05, penalty=0.4),
+        Step(7, 48, 5, 11),
+        Step(5, 64, stride, 11),
+        rounds,
+        frames=FrameSearch(3, 9, 9, depth=3),
+    )
+
+
 _VOLUME: dict[str, Callable[[float], Recipe]] = {
     "fast": lambda level: Recipe(
         Ridge(noisier=0.05, tolerance=2.0),
@@ -291,19 +310,8 @@ _VOLUME: dict[str, Callable[[float], Recipe]] = {
         Step(5, 48, 5, 9),
         frames=FrameSearch(2, 7, 7, depth=3),
     ),
-    "standard": lambda level: Recipe(
-        Ridge(noisier=0.05, tolerance=2.0),
-        Step(7, 32, 5, 11),
-        Step(5, 64, 4, 11),
-        frames=FrameSearch(3, 9, 9, depth=3),
-    ),
-    "best": lambda level: Recipe(
-        TwoSided(noisier=0.05, penalty=0.4),
-        Step(7, 32, 5, 15),
-        Step(5, 64, 4, 15),
-        Rounds(2, 0.5),
-        frames=FrameSearch(3, 11, 11, depth=3),
-    ),
+    "standard": lambda level: _volume(5, Rounds(3, 0.6)),
+    "best": lambda level: _volume(4, Rounds(4, 0.7)),
 }
 
 
