@@ -112,9 +112,8 @@ def denoise(image, base, correlation):
 
 
 def estimate(image, excluded=None):
-    return correlated_noise_of(
-        image, np.zeros(image.shape, bool) if excluded is None else excluded, denoise
-    )
+    none = np.zeros(image.shape, bool)
+    return correlated_noise_of(image, none if excluded is None else excluded, none, denoise)
 
 
 def at(correlation, y, x):
@@ -126,7 +125,7 @@ def at(correlation, y, x):
 @pytest.mark.parametrize("sigma", [5, 15])
 def test_level_and_correlation_are_estimated(width, sigma):
     noisy = (scene() + sigma * correlated((256, 320), width))[None]
-    measured, *_ = camera._measured(noisy, np.zeros(noisy.shape, bool))
+    measured, *_ = camera._measured(noisy, *np.zeros((2, *noisy.shape), bool))
     assert 0.9 * sigma < np.median(measured.sigmas) < 1.1 * sigma
     found = estimate(noisy)
     assert found.sure
@@ -179,6 +178,28 @@ def test_white_noise_is_left_to_the_other_estimate(sigma):
     assert estimate(scene() + noise) is None
 
 
+def test_demosaicking_shows_in_the_differences_of_channels():
+    """Good demosaicking leaves the noise of the brightness nearly white, but interpolates that of the colours."""
+    shape = 256, 320
+    sharp = correlated(shape, 0.45)
+    colours = [8 * correlated(shape, 1.2, seed) for seed in (1, 2, 3)]
+    noisy = scene() + 12 * sharp + np.stack(colours)
+    found = estimate(noisy)
+    assert found.sure
+    assert np.median(found.base.sigmas) == pytest.approx(np.hypot(12, 8), rel=0.15)
+    assert estimate(noisy.mean(axis=0)[None]) is None  # too white to be told from texture
+
+
+def test_noise_of_dark_images_is_clipped_all_over():
+    clean = 16 + 0.02 * scene()
+    noisy = np.maximum(clean + 12 * correlated(clean.shape, 0.8), 0)[None]
+    clipped = noisy == 0
+    assert estimate(noisy, clipped) is None
+    found = correlated_noise_of(noisy, clipped, clipped, denoise)
+    assert found.sure
+    assert np.median(found.base.sigmas) == pytest.approx(12, rel=0.2)
+
+
 def test_images_without_noise_are_not_taken_to_be_noisy():
     y, x = np.mgrid[:256, :256]
     drawing = np.where(np.hypot(y - 100, x - 90) < 50, 200.0, 30.0)
@@ -193,8 +214,8 @@ def test_higher_frequencies_grow_with_low_ones_in_texture_and_not_in_noise():
     y, x = np.mgrid[:256, :320]
     contrast = np.exp(1.5 * np.sin(x / 50) * np.cos(y / 40))  # texture that is strong in some areas
     none = np.zeros((1, 256, 320), bool)
-    texture = camera._measured(100 + 8 * (contrast * correlated((256, 320), 0.8))[None], none)
-    noise = camera._measured((scene() + 8 * correlated((256, 320), 0.8))[None], none)
+    texture = camera._measured(100 + 8 * (contrast * correlated((256, 320), 0.8))[None], none, none)
+    noise = camera._measured((scene() + 8 * correlated((256, 320), 0.8))[None], none, none)
     assert abs(noise.growth) < 0.15
     assert texture.growth > 0.4
 
@@ -277,7 +298,8 @@ def test_other_numbers_of_channels():
         )
 
     image = scene() + 10 * noise
-    found = correlated_noise_of(image, np.zeros(image.shape, bool), smooth)
+    none = np.zeros(image.shape, bool)
+    found = correlated_noise_of(image, none, none, smooth)
     assert found.sure
     assert found.correlation.shape == (2, 2, 31, 31)
     assert abs(at(found.correlation, 0, 0)[0, 1]) < 0.15

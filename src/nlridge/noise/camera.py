@@ -42,8 +42,12 @@ _CALM = 0.05  # share of the blocks that are taken to be calm
 _STEPS = 12  # number of steps of brightness
 _SLOPE, _BEND = 0.3, 1.0  # stiffness of the level curve against slopes and bends
 _ABOVE = 0.15  # what lies further than this above the logarithm of the curve is texture
+_UNCLIPPED = 0.2  # share of blocks without clipped pixels below which some are tolerated:
+_CLIPPED = 0.1  # at most this share of the pixels of a block
 _OUTLIER = 4.0  # blocks with more than this multiple of the median energy are not calm
-_WHITE = 0.05  # noise is white if its highest frequencies have more than this share of the power of its low ones
+# Noise is white if its highest frequencies have more than this share of the power of lower ones. There is much more texture
+# in the brightness of an image than in the differences of its channels, in which demosaicking shows.
+_WHITE, _WHITE_DIFFERENCES = 0.05, 0.35
 _PART = 256  # side of the part of the image for trial runs
 _FACTORS = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8)  # levels to try, relative to the one measured
 _SPARSE = (
@@ -80,14 +84,15 @@ class CorrelatedEstimate(NamedTuple):
 
 
 def correlated_noise_of(
-    pixels: Array, excluded: Mask, denoise: Denoise
+    pixels: Array, excluded: Mask, clipped: Mask, denoise: Denoise
 ) -> CorrelatedEstimate | None:
     """Estimate the noise of an image of (channels, height, width) if it is correlated.
 
-    `excluded` marks missing and saturated pixels, in an array of the same shape. `denoise` is used for trial runs.
-    Returns None if the noise is white, or if there are too few pixels to tell.
+    `excluded` marks missing and saturated pixels, in an array of the same shape, and `clipped` those of them that are
+    clipped at the dark end. `denoise` is used for trial runs. Returns None if the noise is white, or if there are too few
+    pixels to tell.
     """
-    measured = _measured(pixels, excluded)
+    measured = _measured(pixels, excluded, clipped)
     if measured is None:
         return None
     level = _best_level(pixels, excluded, measured, denoise)
@@ -138,9 +143,9 @@ class _Measured(NamedTuple):
     """The power of the energy at low frequencies that the energy at higher ones grows with: about 0 for noise."""
 
 
-def _measured(pixels: Array, excluded: Mask) -> _Measured | None:
+def _measured(pixels: Array, excluded: Mask, clipped: Mask) -> _Measured | None:
     """The noise of calm blocks; None if it is white or cannot be measured."""
-    blocks = _usable_blocks(pixels, excluded)
+    blocks = _usable_blocks(pixels, excluded, clipped)
     if blocks.shape[1] < 2 * _FEWEST:
         return None
     low = _coefficients(blocks, _LOW)
@@ -157,10 +162,7 @@ def _measured(pixels: Array, excluded: Mask) -> _Measured | None:
     energy = _energy(coefficients, ~_IMAGE)
     coefficients = coefficients[:, energy <= _OUTLIER * np.median(energy)]
     spectrum = np.einsum("cnij,dnij->cdij", coefficients, coefficients) / coefficients.shape[1]
-    brightness = spectrum.mean(axis=(0, 1))
-    if not np.all(spectrum.diagonal() > 0) or not np.all(brightness > 0):
-        return None
-    if brightness[_HIGHEST].mean() > _WHITE * brightness[_NEXT].mean():
+    if not np.all(spectrum.diagonal() > 0) or _is_white(spectrum):
         return None
     covariance = _covariance(_without_image(spectrum))
     variances = covariance[:, :, _BLOCK - 1, _BLOCK - 1].diagonal()
@@ -176,15 +178,22 @@ def _measured(pixels: Array, excluded: Mask) -> _Measured | None:
     )
 
 
-def _usable_blocks(pixels: Array, excluded: Mask) -> Array:
+def _usable_blocks(pixels: Array, excluded: Mask, clipped: Mask) -> Array:
     """Blocks from all over the image, (channels, blocks, side, side), without excluded pixels and flat ones."""
     if min(pixels.shape[1:]) < _BLOCK:
         return np.empty((len(pixels), 0, _BLOCK, _BLOCK))
     # An odd stride, so that the blocks of JPEG are met at all positions.
     stride = max(5, math.ceil(math.sqrt(pixels[0].size / _MOST))) | 1
     side = (_BLOCK, _BLOCK)
-    marks = np.lib.stride_tricks.sliding_window_view(excluded.any(axis=0), side)
-    usable = ~marks[::stride, ::stride].any(axis=(2, 3))
+
+    def shares(marks: Mask) -> Array:
+        windows = np.lib.stride_tricks.sliding_window_view(marks.any(axis=0), side)
+        return np.asarray(windows[::stride, ::stride].mean(axis=(2, 3)))
+
+    usable = shares(excluded) == 0
+    if usable.mean() < _UNCLIPPED:
+        # The noise of dark areas is clipped all over. Where few pixels are, that hardly changes it.
+        usable = (shares(excluded & ~clipped) == 0) & (shares(clipped) <= _CLIPPED)
     windows = np.lib.stride_tricks.sliding_window_view(pixels, side, axis=(1, 2))
     blocks = windows[:, ::stride, ::stride][:, usable]
     # Flat blocks are a border, or what JPEG made of a dark area. Where most are flat, as in a drawing, there is no noise.
@@ -265,6 +274,26 @@ def _lower_edge(heights: Array) -> Array:
     return edge
 
 
+def _brightness_first(channels: int) -> Array:
+    """An orthonormal basis of the channels, in columns: their mean, and differences."""
+    mean_first = np.concatenate([np.ones((channels, 1)), np.eye(channels)[:, 1:]], axis=1)
+    basis: Array = np.linalg.qr(mean_first)[0]
+    return basis
+
+
+def _is_white(spectrum: Array) -> bool:
+    """Whether noise is strong at the highest frequencies, in the brightness and in the differences of channels."""
+    basis = _brightness_first(len(spectrum))
+    planes = np.einsum("cp,cdij,dp->pij", basis, spectrum, basis)
+    next_to_image, middle, highest = (
+        planes[:, frequencies].mean(axis=1) for frequencies in (_NEXT, _MIDDLE, _HIGHEST)
+    )
+    if highest[0] <= _WHITE * next_to_image[0]:
+        return False
+    differ = middle[1:] > 1e-6 * middle[0]  # unlike the channels of a gray image
+    return bool(np.all(highest[1:][differ] > _WHITE_DIFFERENCES * middle[1:][differ]))
+
+
 def _without_image(spectrum: Array) -> Array:
     """Replace the lowest frequencies of a spectrum of (channels, channels, rows, columns), where the image is.
 
@@ -272,8 +301,7 @@ def _without_image(spectrum: Array) -> Array:
     them, only the mean of a block is replaced.
     """
     channels = len(spectrum)
-    mean_first = np.concatenate([np.ones((channels, 1)), np.eye(channels)[:, 1:]], axis=1)
-    rotation = np.linalg.qr(mean_first)[0]
+    rotation = _brightness_first(channels)
     planes = np.einsum("cp,cdij,dq->pqij", rotation, spectrum, rotation)
     for p in range(channels):
         where, pivots = (_IMAGE, (_LOW, _LOW + 1)) if p == 0 else (_FREQUENCY == 0, (1,))

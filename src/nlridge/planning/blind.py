@@ -50,6 +50,7 @@ def _correlated(channels: list[Channel], workers: int) -> CorrelatedEstimate | N
     estimate = correlated_noise_of(
         np.stack([channel.pixels for channel in channels]),
         np.stack([channel.excluded for channel in channels]),
+        np.stack([channel.excluded & ~channel.not_dark for channel in channels]),
         partial(_trial, workers),
     )
     if estimate is None or unit == 1:
