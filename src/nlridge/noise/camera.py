@@ -21,8 +21,8 @@ worth more than it seems: a half of the right change removes three quarters of t
 """
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -84,12 +84,12 @@ class CorrelatedEstimate(NamedTuple):
 
 
 def correlated_noise_of(
-    pixels: Array, excluded: Mask, clipped: Mask, denoise: Denoise
+    pixels: Sequence[Array], excluded: Sequence[Mask], clipped: Sequence[Mask], denoise: Denoise
 ) -> CorrelatedEstimate | None:
-    """Estimate the noise of an image of (channels, height, width) if it is correlated.
+    """Estimate the noise of an image, given channel by channel, if it is correlated.
 
-    `excluded` marks missing and saturated pixels, in an array of the same shape, and `clipped` those of them that are
-    clipped at the dark end. `denoise` is used for trial runs. Returns None if the noise is white, or if there are too few
+    `excluded` marks missing and saturated pixels of each channel, and `clipped` those of them that are clipped at the dark
+    end. `denoise` is used for trial runs. Returns None if the noise is white, or if there are too few
     pixels to tell.
     """
     measured = _measured(pixels, excluded, clipped)
@@ -143,7 +143,9 @@ class _Measured(NamedTuple):
     """The power of the energy at low frequencies that the energy at higher ones grows with: about 0 for noise."""
 
 
-def _measured(pixels: Array, excluded: Mask, clipped: Mask) -> _Measured | None:
+def _measured(
+    pixels: Sequence[Array], excluded: Sequence[Mask], clipped: Sequence[Mask]
+) -> _Measured | None:
     """The noise of calm blocks; None if it is white or cannot be measured."""
     blocks = _usable_blocks(pixels, excluded, clipped)
     if blocks.shape[1] < 2 * _FEWEST:
@@ -178,24 +180,29 @@ def _measured(pixels: Array, excluded: Mask, clipped: Mask) -> _Measured | None:
     )
 
 
-def _usable_blocks(pixels: Array, excluded: Mask, clipped: Mask) -> Array:
+def _usable_blocks(
+    pixels: Sequence[Array], excluded: Sequence[Mask], clipped: Sequence[Mask]
+) -> Array:
     """Blocks from all over the image, (channels, blocks, side, side), without excluded pixels and flat ones."""
-    if min(pixels.shape[1:]) < _BLOCK:
+    if min(pixels[0].shape) < _BLOCK:
         return np.empty((len(pixels), 0, _BLOCK, _BLOCK))
     # An odd stride, so that the blocks of JPEG are met at all positions.
     stride = max(5, math.ceil(math.sqrt(pixels[0].size / _MOST))) | 1
-    side = (_BLOCK, _BLOCK)
 
-    def shares(marks: Mask) -> Array:
-        windows = np.lib.stride_tricks.sliding_window_view(marks.any(axis=0), side)
-        return np.asarray(windows[::stride, ::stride].mean(axis=(2, 3)))
+    def blocks_of(plane: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        windows = np.lib.stride_tricks.sliding_window_view(plane, (_BLOCK, _BLOCK))
+        return windows[::stride, ::stride]
+
+    def shares(masks: Iterable[Mask]) -> Array:
+        """The share of the pixels of each block that are marked in any channel."""
+        return np.asarray(blocks_of(np.logical_or.reduce(list(masks))).mean(axis=(2, 3)))
 
     usable = shares(excluded) == 0
     if usable.mean() < _UNCLIPPED:
         # The noise of dark areas is clipped all over. Where few pixels are, that hardly changes it.
-        usable = (shares(excluded & ~clipped) == 0) & (shares(clipped) <= _CLIPPED)
-    windows = np.lib.stride_tricks.sliding_window_view(pixels, side, axis=(1, 2))
-    blocks = windows[:, ::stride, ::stride][:, usable]
+        others = (a & ~b for a, b in zip(excluded, clipped, strict=True))
+        usable = (shares(others) == 0) & (shares(clipped) <= _CLIPPED)
+    blocks = np.stack([blocks_of(channel)[usable] for channel in pixels])
     # Flat blocks are a border, or what JPEG made of a dark area. Where most are flat, as in a drawing, there is no noise.
     channel, block = np.nonzero(blocks[..., 0, 0] == blocks[..., -1, -1])
     flat = np.ptp(blocks[channel, block], axis=(1, 2)) == 0
@@ -354,15 +361,18 @@ class _Level(NamedTuple):
     """The same of a residual so weak that it could not be seen."""
 
 
-def _best_level(pixels: Array, excluded: Mask, measured: _Measured, denoise: Denoise) -> _Level:
+def _best_level(
+    pixels: Sequence[Array], excluded: Sequence[Mask], measured: _Measured, denoise: Denoise
+) -> _Level:
     """Find the level at which result and residual are least alike.
 
     It is the first minimum from below: a result that is far too smooth has little in common with anything. Unless the
     noise is sparse, the level measured is an upper limit.
     """
-    rows, columns = (_part(length) for length in pixels.shape[1:])
-    image = pixels[:, rows[:, None], columns]
-    counted = ~np.any(excluded[:, rows[:, None], columns], axis=0)
+    rows, columns = (_part(length) for length in pixels[0].shape)
+    part = np.ix_(rows, columns)
+    image = np.stack([channel[part] for channel in pixels])
+    counted = ~np.any([mask[part] for mask in excluded], axis=0)
     if not counted.any():
         return _Level(1.0, 1.0, 1.0, 0.0)
     low, high = image[:, counted].min(), image[:, counted].max()

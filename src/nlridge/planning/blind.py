@@ -48,9 +48,9 @@ def estimated_noise(
 def _correlated(channels: list[Channel], workers: int) -> CorrelatedEstimate | None:
     channels, unit = in_units(channels)
     estimate = correlated_noise_of(
-        np.stack([channel.pixels for channel in channels]),
-        np.stack([channel.excluded for channel in channels]),
-        np.stack([channel.excluded & ~channel.not_dark for channel in channels]),
+        [channel.pixels for channel in channels],
+        [channel.excluded for channel in channels],
+        [channel.excluded & ~channel.not_dark for channel in channels],
         partial(_trial, workers),
     )
     if estimate is None or unit == 1:
