@@ -45,7 +45,7 @@ def test_measurements_are_not_repeated(options, sets, monkeypatch):
     again = list(measuring.measured(options, ["noisy", "fast"], [15, 25], sets))
     assert calls[8:] == ["fast"] * 7 + ["noisy", "fast"]
     assert [row[:7] for row in again if row.method == "noisy"][:7] == [row[:7] for row in first][:7]
-    monkeypatch.setattr(measuring, "_digest", lambda: "other sources")
+    monkeypatch.setattr(measuring, "_digest", lambda method: "other sources")
     assert len(list(measuring.measured(options, ["noisy"], [15], sets))) == 4
     assert len(calls) == 8 + 9 + 4
 

@@ -651,9 +651,13 @@ def by_both_engines(noisy, sigma=0.1, **options):
 
 
 def assert_agree(expected, result):
-    """Within 0.01 of 255; where two patches are equally similar, one or the other is chosen."""
+    """Most pixels agree to rounding, and all within 0.05 of 255 (rms).
+
+    Where two patches are equally similar, one or the other is chosen, and a coefficient at a threshold is kept or not.
+    """
     assert result.dtype == expected.dtype
-    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.01 / 255
+    assert np.median(np.abs(result - expected)) < 2e-5
+    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.05 / 255
 
 
 @pytest.mark.parametrize("method", nlridge.method_names())

@@ -8,7 +8,6 @@ from importlib import import_module, metadata
 from typing import Any, NoReturn
 
 from .. import __version__
-from ..checks import not_installed
 from ..jobs.words import printable, with_options
 from .printing import escape_unencodable, report_error
 
@@ -113,6 +112,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     except BrokenPipeError:
         raise
     except ModuleNotFoundError as error:  # in an installation for arrays alone
+        from ..checks import not_installed  # which needs NumPy
+
         report_error(str(not_installed("the command line needs", str(error.name))))
         return 1
     except (ValueError, TypeError, OSError, ImportError) as error:
