@@ -415,3 +415,11 @@ def test_signalling_nans_are_missing_like_all_others():
 def test_a_level_for_no_channel_is_refused():
     with pytest.raises(ValueError, match=r"sigma is \[\]; expected at least one number"):
         nlridge.GaussianNoise([])
+
+
+def test_saturated_pixels_may_be_far_from_the_others():
+    """Too far for float32, in units of the deviation of the others."""
+    noisy = np.random.default_rng(0).normal(100, 5, (64, 64))
+    noisy[:8] = 1e50
+    with np.errstate(all="raise", under="ignore"):
+        assert nlridge.estimate_sigma(noisy) == pytest.approx(5, rel=0.1)

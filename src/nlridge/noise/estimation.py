@@ -148,9 +148,10 @@ def _normalised(
     """The pixels scaled to a mean of 0 and a standard deviation of 1, and their original mean and deviation."""
     present = _present(pixels, missing)
     mean, scale = float(np.mean(present)), float(np.std(present))
-    values = ((pixels - mean) / (scale or 1.0)).astype(np.float32)
-    values[missing] = 0
-    return values, mean, scale
+    values = pixels - mean
+    values[missing] = 0  # before the cast, for which they may be too large
+    values /= scale or 1.0
+    return values.astype(np.float32), mean, scale
 
 
 def _present(pixels: npt.NDArray[Any], missing: Mask) -> npt.NDArray[Any]:
