@@ -21,7 +21,7 @@ def show_residual(viewer: "napari.viewer.Viewer") -> None:
     result = viewer.layers.selection.active
     origin = origins.get(result) if result is not None else None
     if result is None or origin is None:
-        show_info("Select a layer that nlridge has denoised: the residual belongs to it.")
+        show_info("Select a layer that nlridge has denoised, to show what was removed from it.")
         return
     before, after = pixels_of(origin.layer), pixels_of(result)
     if origin.plane is not None:

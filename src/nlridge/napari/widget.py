@@ -49,12 +49,14 @@ class DenoiseWidget(Container[Any]):
     def __init__(self, napari_viewer: "napari.viewer.Viewer") -> None:
         self.viewer = napari_viewer
         self.worker: _Worker | None = None
-        self.layer = ComboBox(label="layer", choices=self._layers, tooltip="An image.")
+        self.layer = ComboBox(
+            label="layer", choices=self._layers, tooltip="The image layer to denoise."
+        )
         self.method = ComboBox(
             label="method",
             choices=method_names(),
             value="standard",
-            tooltip='"fast" for a first look, "best" for the highest quality.',
+            tooltip='"fast" for a preview, "best" for the highest quality.',
         )
         self.strength = FloatSlider(
             label="strength",
@@ -62,7 +64,7 @@ class DenoiseWidget(Container[Any]):
             max=3,
             step=0.05,
             value=1,
-            tooltip="Less than 1 keeps more detail and more noise.",
+            tooltip="Factor on the noise level. Values below 1 keep more detail and more noise.",
         )
         self.noise = ComboBox(label="noise", choices=(FOUND, GIVEN, SAMPLED))
         self.sigma = FloatSpinBox(
@@ -75,16 +77,17 @@ class DenoiseWidget(Container[Any]):
         )
         self.rectangle = PushButton(
             text="Draw a rectangle",
-            tooltip="Where the image is flat: the noise is measured there.",
+            tooltip="Draw it where the image is flat. The noise is measured there.",
         )
         self.channels = ComboBox(label="channels", choices=self._channel_axes)
         self.frames = ComboBox(
             label="frames",
             choices=self._sequences,
-            tooltip="Images that belong together help each other, which removes more noise.",
+            tooltip="Denoising consecutive images together removes more noise.",
         )
         self.plane_only = CheckBox(
-            text="this plane only", tooltip="Denoise what is on the screen, without its neighbours."
+            text="this plane only",
+            tooltip="Denoise only the plane that is shown, without its neighbours.",
         )
         self.run = PushButton(text="Run")
         self.stop = PushButton(text="Stop", enabled=False)
@@ -237,7 +240,7 @@ class DenoiseWidget(Container[Any]):
                 None if sample is None else tuple(0 if isinstance(k, int) else k for k in sample)
             )
         if self.noise.value == GIVEN and not self.sigma.value > 0:
-            raise ValueError("The level of the noise is 0; expected a positive number.")
+            raise ValueError("The noise level is 0; expected a positive number.")
         task = Task(
             pixels,
             method=self.method.value,
@@ -317,7 +320,7 @@ class DenoiseWidget(Container[Any]):
 
 
 class _Worker(WorkerBase):
-    """A thread that does a task, and says how far it is."""
+    """A thread that does a task, and reports its progress."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(SignalsClass=GeneratorWorkerSignals)

@@ -1,7 +1,7 @@
 // The server: requests, uploads, and its events.
 
 const WRITES = { "X-Nlridge": "1" };
-const SILENT = "The studio does not answer.";
+const SILENT = "The studio does not respond.";
 
 export class Refused extends Error {
   constructor(sentence, status) {

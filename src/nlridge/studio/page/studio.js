@@ -251,7 +251,7 @@ function drawPanel() {
 function drawNoise() {
   const { noise, settings } = current;
   const [kind] = Object.keys(settings.noise);
-  at("noise-words").textContent = noise ? noise.words + (noise.sure === false ? " (uncertain)" : "") : "Being estimated …";
+  at("noise-words").textContent = noise ? noise.words + (noise.sure === false ? " (uncertain)" : "") : "Estimating …";
   at("noise-words").classList.toggle("waiting", !noise);
   at("noise-kind").value = kind === "kind" ? settings.noise.kind : kind;
   at("level-row").hidden = kind !== "level";
@@ -299,7 +299,7 @@ function drawRange() {
 function drawStatus() {
   const image = current;
   const { progress, result, error } = image;
-  const words = error || (progress ? progress.words || { visible: "Denoising what is visible …", whole: "Denoising the whole image …" }[progress.stage]
+  const words = error || (progress ? progress.words || { visible: "Denoising the visible part …", whole: "Denoising the whole image …" }[progress.stage]
     : result ? (result.seconds < 0.05 ? "Done." : `Done in ${result.seconds.toFixed(result.seconds < 10 ? 1 : 0)} s.`) : image.noise ? "Denoising …" : "Estimating the noise …");
   if (at("status").textContent !== words) at("status").textContent = words;
   at("status").classList.toggle("failed", Boolean(error));
@@ -341,7 +341,7 @@ function sample() {
     const [x, y] = [clamp(view.x + left, image.width - 1), clamp(view.y + top, image.height - 1)];
     const [endX, endY] = [clamp(view.x + right, image.width), clamp(view.y + bottom, image.height)];
     if (endX - x < 8 || endY - y < 8) {
-      showError(`The rectangle has ${endX - x} × ${endY - y} pixels of the image; draw one of at least 8 × 8.`);
+      showError(`The rectangle has ${endX - x} × ${endY - y} pixels of the image; draw one of at least 8 × 8 pixels.`);
       drawPanel();
       return;
     }
@@ -424,7 +424,7 @@ function drawFolder() {
   const count = (...states) => files.filter(({ state }) => states.includes(state)).length;
   const [rest, over] = [count("waiting", "failed"), count("done", "skipped")];
   const failed = count("failed");
-  at("run").textContent = rest === failed ? "Try again" : over || failed ? `Denoise the other ${rest}` : `Denoise all ${rest}`;
+  at("run").textContent = rest === failed ? "Try again" : over || failed ? `Denoise the remaining ${rest}` : `Denoise all ${rest}`;
   at("run").hidden = running || !rest;
   at("run").disabled = !current;
   at("stop").hidden = !running;
@@ -432,7 +432,7 @@ function drawFolder() {
   at("folder-progress").value = files.length ? (over + failed + (folder.done || 0)) / files.length : 0;
   at("folder-words").textContent = [
     over || failed || running ? `${over} of ${files.length} done` : `${files.length} ${files.length === 1 ? "file" : "files"}`,
-    ...(failed ? [`${failed} failed`] : []), ...(rest && !running && !current ? ["open one to choose the settings"] : []),
+    ...(failed ? [`${failed} failed`] : []), ...(rest && !running && !current ? ["open one to choose settings"] : []),
   ].join(", ");
   for (const file of files) {
     if (!fileItems.has(file.id)) {
@@ -478,7 +478,7 @@ async function openFiles(files) {
   drawShelf();
   for (const sent of waiting) {
     try {
-      if (sent.file.size > largest) throw new Error(`It has ${inBytes(sent.file.size)}; the studio takes up to ${inBytes(largest)}. Start it with the file's name instead.`);
+      if (sent.file.size > largest) throw new Error(`The file has ${inBytes(sent.file.size)}; the studio accepts up to ${inBytes(largest)}. Start the studio with the file's name instead.`);
       const bar = () => at("images").querySelector(`[aria-label="${CSS.escape(`upload of ${sent.name}`)}"]`);
       const image = adopt(await upload(sent.file, (share) => { sent.share = share; if (bar()) bar().value = share; }));
       if (first) show(image);
@@ -519,7 +519,7 @@ document.addEventListener("drop", (event) => {
   endDrag();
   const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry && item.webkitGetAsEntry());
   const files = [...event.dataTransfer.files].filter((file, k) => !(entries[k] && entries[k].isDirectory));
-  if (files.length < event.dataTransfer.files.length) showError("A folder cannot be dropped; start the studio with its name: nlridge studio FOLDER.");
+  if (files.length < event.dataTransfer.files.length) showError("Folders cannot be dropped; start the studio with the folder's name: nlridge studio FOLDER.");
   if (files.length) openFiles(files);
 });
 
@@ -672,10 +672,10 @@ async function synchronise() {
 
 async function lost() {
   document.body.classList.add("lost");
-  let words = "The studio has stopped or cannot be reached. Start it again with nlridge studio; this page keeps trying.";
+  let words = "The studio has stopped or cannot be reached. Start it again with nlridge studio; this page will keep trying to reconnect.";
   try {
     await request("GET", "/api/state");
-    words = "The connection to the studio broke. This page keeps trying.";
+    words = "The connection to the studio was lost. This page will keep trying to reconnect.";
   } catch (error) {
     if (error.status === 403) words = "The studio was started anew: open the address that it printed.";
   }
