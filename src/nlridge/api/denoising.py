@@ -97,25 +97,25 @@ def denoise(  # type: ignore[misc]
     ----------
     image : array_like of shape (height, width)
         The noisy image, as integers or floats in any range. It has one more axis for each of
-        `channel_axis`, `stack_axis`, and `time_axis` or `depth_axis` that is given. NaN pixels, and the masked pixels of a masked
-        array, are treated as missing (see `mask`). The image is never modified. PyTorch tensors and
-        Dask arrays are accepted as well.
+        `channel_axis`, `stack_axis`, and `time_axis` or `depth_axis` that is given. NaN pixels, and the
+        masked pixels of a masked array, are treated as missing (see `mask`). The image is never
+        modified. PyTorch tensors and Dask arrays are accepted as well.
     sigma : float, sequence of float or ndarray, optional
         Standard deviation of Gaussian noise, in the units of the image: a single number, one number per
-        channel, or a map of the shape of the image. A map may omit the channel axis or the stack axis
-        if it is the same for all channels or images. A value that cannot be meant, such as 25 for an
-        image whose values range from 0 to 1, gets a warning.
+        channel, or a map with the shape of the image. A map may omit the channel axis or the stack axis
+        if it is the same for all channels or images. An implausible value, such as 25 for an image whose
+        values range from 0 to 1, raises a warning.
     noise : GaussianNoise, PoissonGaussianNoise, CorrelatedNoise or str, optional
         Noise model, as an alternative to `sigma`, or the kind of noise to estimate: "gaussian",
         "poisson", "correlated" or "auto" (see `estimate_noise`). If neither is given, the noise is
         estimated as with "auto".
     strength : float, default 1.0
         Factor on the noise level, from 0.01 to 100. Values below 1 keep more detail and more noise;
-        values above 1 remove more of both. 0 leaves the image as it is.
+        values above 1 remove more of both. 0 leaves the image unchanged.
     colour : float, default 1.0
-        Factor on `strength`, from 0.01 to 100, for the differences of colours alone: 2 removes more colour
-        noise without blurring the brightness. It has no effect on gray images and on channels that are
-        denoised separately, which a warning says.
+        Factor on `strength`, from 0.01 to 100, that applies to colour differences only: 2 removes more
+        colour noise without blurring the brightness. It has no effect on gray images and on channels that
+        are denoised separately; a warning is raised in that case.
     method : str or Recipe, default "standard"
         "standard" is the best choice for most images. "fast" takes less time; "best" takes more, for the
         highest quality. "nl-ridge", "nl-bayes" and "bm3d" are the published algorithms. A `Recipe`
@@ -125,9 +125,9 @@ def denoise(  # type: ignore[misc]
         the channel axis or the stack axis. Missing pixels do not influence the others and are returned
         unchanged.
     mosaic : Mosaic or str, optional
-        Pattern of a raw image of a camera, such as "RGGB", or a `Mosaic`, which has its black level and its
-        white level as well. The image is a single array, not yet developed, with one value per pixel; with
-        ``time_axis=0``, it is a burst of them.
+        Bayer pattern of a raw image, such as "RGGB", or a `Mosaic`, which also holds the black level and the
+        white level. The image is not yet demosaicked, with one value per pixel. With ``time_axis=0``, it is
+        a burst of raw images.
     channel_axis : int, optional
         Axis of the channels of a colour or multichannel image. Correlated channels are denoised jointly,
         which gives better results than denoising each one separately. By default, the image has no
@@ -136,28 +136,28 @@ def denoise(  # type: ignore[misc]
         Axis along which independent images are stacked. Each image is denoised on its own; if the noise
         is estimated, it is estimated for each image separately. By default, the image is not a stack.
     time_axis : int, optional
-        Axis along which the frames of a video or a time-lapse follow each other. Similar patches are
-        searched for in the frames before and after as well, which removes far more noise than to denoise
-        each frame on its own, and takes less time. The frames may move, flicker and be cut.
+        Axis of the frames of a video or a time-lapse. Similar patches are also searched for in the frames
+        before and after, which removes far more noise than denoising each frame on its own, and takes less
+        time. The video may contain motion, flicker and cuts.
     depth_axis : int, optional
-        Likewise the axis of the slices of a volume, or of a z-stack.
+        Axis of the slices of a volume or of a z-stack, which are denoised together likewise.
     spacing : sequence of three floats, optional
         Depth, height and width of a voxel, in any unit, for `depth_axis`. If voxels are about as deep as
-        they are wide, patches extend over several slices. By default, this depends on how much slices
-        differ.
+        they are wide, patches extend over several slices. By default, this is decided by how much
+        neighbouring slices differ.
     data_range : float, optional
         Range of the values of the image. Patch and group sizes are chosen by the noise level relative to
         this range. By default it is 255 for uint8; for other types it is estimated from the image.
     region : tuple of two slices, optional
         Rows and columns of the image, such as ``numpy.s_[100:200, 300:400]``. Only this part of the result
-        is returned, the same to the bit as in the whole. Only what it depends on is computed, so that a
-        part takes much less time than the whole image. Not with `time_axis` or `depth_axis`.
+        is returned, bit for bit as in the result for the whole image. Only what it depends on is computed,
+        which takes much less time. Not with `time_axis` or `depth_axis`.
     workers : int, optional
         Number of threads. By default, one per core available to the process. The result does not depend
         on it.
     progress : bool or callable, default False
-        If True, show a progress bar. A function is called as ``progress(done, total)``; to cancel the
-        work, raise an exception in it, which `denoise` passes on.
+        If True, show a progress bar. A function is called as ``progress(done, total)``. An exception that
+        it raises cancels the run and is propagated.
     out : str or path, optional
         Path of a new array for the result, ending in .zarr, .npy, .tif or .tiff. Use it with a Zarr array
         or a memory map that is larger than memory: the image is then processed in bands of rows, with
@@ -167,25 +167,25 @@ def denoise(  # type: ignore[misc]
     tile : int, optional
         Height of the bands of rows that are processed at a time, and side of the chunks of a Zarr array
         created at `out`. By default 2048; at least 64. Only for Dask arrays and with `out`. With
-        `time_axis` or `depth_axis` it is the side of the chunks alone, and cannot be given for Dask arrays.
+        `time_axis` or `depth_axis` it is only the side of the chunks, and cannot be given for Dask arrays.
     client : distributed.Client or str, optional
         Dask cluster that does the work, or the address of its scheduler. Only with an `out` that ends in
-        .zarr; `image`, `mask` and a map of `sigma` must be Zarr arrays, and all of them, and `out`, must be
-        accessible to the workers. Not with `time_axis` or `depth_axis`.
+        .zarr. `image`, `mask` and a map of `sigma` must be Zarr arrays. They and `out` must be accessible to
+        the workers. Not with `time_axis` or `depth_axis`.
 
     Returns
     -------
     ndarray
-        The denoised image, of the shape and in the units of `image`, neither rounded nor clipped. Floats
-        keep their type; integers become float32 (see `to_dtype`). A tensor is returned for a tensor, on
-        the same device, and a Dask array for a Dask array, not yet computed. With `out`, the new array is
-        returned, opened but not read.
+        The denoised image, with the shape and units of `image`, neither rounded nor clipped. Floats keep
+        their type; integers become float32 (see `to_dtype`). For a tensor, the result is a tensor on the
+        same device; for a Dask array, it is a lazy Dask array. With `out`, it is the new array, opened but
+        not read.
 
     See Also
     --------
     denoise_with_details : Also return the pilot, the residual, the noise and the settings.
     denoise_frames : Denoise a video of any length, frame by frame as it arrives.
-    to_dtype : Convert the result to another type, rounded and clipped.
+    to_dtype : Round and clip the result to another type.
     estimate_noise : Estimate the noise in an image.
 
     Notes
@@ -205,43 +205,44 @@ def denoise(  # type: ignore[misc]
     to their principal components in units of the noise. In both cases all channels share the same groups
     of patches. Channels whose correlation with the others is below 0.4 are denoised separately.
 
-    **Frames that belong together.** One noise model is estimated for all frames, from eight of them. The
-    methods "fast", "standard" and "best" have settings of their own for videos and for volumes. They search
-    2, 6 and 6 frames before and after (2, 3 and 3 slices of a volume).
+    **Video and volumes.** One noise model is estimated for all frames, from eight of them. The methods
+    "fast", "standard" and "best" have separate settings for videos and for volumes. They search 2, 6 and 6
+    frames before and after (2, 3 and 3 slices of a volume).
 
-    **Raw images.** The four planes of a mosaic are denoised jointly. Unless the noise is given, it is estimated
-    on all of them together, as noise that grows with the signal. Hot and dead pixels are replaced by the median
-    of their neighbours of the same colour. Areas in which most pixels are saturated are left unchanged.
+    **Raw images.** The four planes of a mosaic are denoised jointly. Unless the noise is given, it is
+    estimated from all of them together, as signal-dependent noise. Hot and dead pixels are replaced by the
+    median of their neighbours of the same colour. Areas in which most pixels are saturated are left
+    unchanged.
 
     **Missing pixels.** They are filled in with a mean of their neighbours in the first step, and with the
     pilot in the second.
 
     **Noise maps.** Patch and group sizes are chosen by the median of the map, to within 0.1 %, over the
-    pixels with noise; with several channels, by the root mean square over the channels. No pixel is trusted more than if its
-    sigma were 1 % of the median. A pixel is estimated from its neighbours, like a missing one, if its
-    sigma is more than five times that of the pixels around it. The same holds for pixels whose sigma
-    means "unknown": more than 10,000 times the median, or more than four times the range of the image
-    and five times the median of the others.
+    pixels with noise; with several channels, by the root mean square over the channels. A sigma below 1 %
+    of the median is treated as 1 % of the median. A pixel is estimated from its neighbours, like a missing
+    one, if its sigma is more than five times that of the pixels around it. The same holds for pixels whose
+    sigma means "unknown": more than 10,000 times the median, or more than four times the range of the
+    image and five times the median of the others.
 
     **Data range.** The noise level is looked up in the table of the method as 255 sigma / data_range. The
     estimated range is that of the means of blocks of 8 x 8 pixels (smaller in small images), without the
-    extreme 0.1 % at either end. A channel whose noise is below 1e-4 of its range is returned as it is.
+    extreme 0.1 % at either end. A channel whose noise is below 1e-4 of its range is returned unchanged.
     Scaling image, sigma and data_range by the same power of two scales the result exactly.
 
     **Small images.** Images smaller than the search window use smaller groups. Patches are at most half
     as wide as the image. An image only a few pixels wide changes little.
 
-    **Large images.** With `out`, and for Dask arrays, the result is the same to the bit as in memory if
+    **Large images.** With `out`, and for Dask arrays, the result is the same, bit for bit, as in memory if
     the noise is given; otherwise the noise is estimated from a sample of the image. With `time_axis` or
     `depth_axis`, it is the same in any case, and a few dozen frames are in memory. `mask` and a map of
-    `sigma` may be arrays on disk or Dask arrays as well, and are never in memory as a whole. Dask arrays
-    do not take `out`, `client`, `workers` or `progress`: the scheduler of your choice computes the result.
+    `sigma` may also be arrays on disk or Dask arrays, and are never read into memory as a whole. For Dask
+    arrays, `out`, `client`, `workers` and `progress` are not available: the Dask scheduler computes the
+    result.
 
-    **Regions.** The facts about the image (its noise, its range, the correlation of its channels) are
-    measured on the whole of it. A pixel of the result depends on those around it, up to a distance of 80
-    pixels with "fast", 120 with "standard" (700 if the noise is strong) and 1100 with "best". Of a memory
-    map or a Zarr array, only these are read once the facts are known; the result is then a part of the
-    one with `out`.
+    **Regions.** The noise, the range and the correlation of the channels are estimated from the whole
+    image. A pixel of the result depends on the pixels around it, up to a distance of 80 pixels with "fast",
+    120 with "standard" (700 if the noise is strong) and 1100 with "best". From a memory map or a Zarr array,
+    only these are read after the estimates have been made; the result is then a part of the one with `out`.
 
     **Tensors.** A CPU tensor that needs no gradient is treated as an array. Other tensors are denoised
     with PyTorch, and support only Gaussian noise; `mask`, `workers` and `progress` must be left out. See

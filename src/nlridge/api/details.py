@@ -52,7 +52,7 @@ class Denoised:
     removed: float
     """The root mean square of `residual`, without missing pixels."""
     unchanged: str
-    """Why next to nothing was removed; empty if something was."""
+    """Why almost nothing was removed; empty if something was."""
     axes: str = "YX"
     """One letter for each axis of the image: Y and X for height and width, C for channels, T for frames."""
     defects: int = 0
@@ -148,13 +148,13 @@ def denoise_with_details(
         An object with these attributes: `image`, the denoised image; `pilot`, the result of the first
         step; `residual`, what was removed; `noise`, the noise model; `noise_given`, whether it was given
         rather than estimated; `recipe`, the settings; `level` and `removed`, the root mean squares of the
-        noise and of the residual; `unchanged`, why next to nothing was removed, if so; and `defects`, the
+        noise and of the residual; `unchanged`, why almost nothing was removed, if so; and `defects`, the
         number of hot and dead pixels of a mosaic that were replaced. `print` describes it in a sentence.
 
     See Also
     --------
-    denoise : Return only the denoised image, for tensors, Dask arrays and stacks as well.
-    estimate_quality : Estimate the PSNR of the result, too.
+    denoise : Return only the denoised image; also for tensors, Dask arrays and stacks.
+    estimate_quality : Also estimate the PSNR of the result.
 
     Notes
     -----

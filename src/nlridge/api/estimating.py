@@ -39,7 +39,7 @@ def estimate_sigma(
 
     See Also
     --------
-    estimate_noise : Also detect noise that grows with the signal.
+    estimate_noise : Also detect signal-dependent and correlated noise.
 
     Notes
     -----
@@ -49,8 +49,8 @@ def estimate_sigma(
     caused by this selection and by the finite number of patches is known for pure noise, and corrected.
     Saturated pixels (many pixels at the smallest or the largest value) are ignored.
 
-    The time is a few passes over the image plus some hundredths of a second, whatever the size of the
-    image.
+    The time is that of a few passes over the image, plus some hundredths of a second that do not depend on
+    its size.
 
     References
     ----------
@@ -81,7 +81,7 @@ def estimate_noise(
     channel_axis: int | None = None,
     kind: str = "auto",
 ) -> Noise:
-    """Estimate the noise in an image: Gaussian, growing with the signal, or correlated.
+    """Estimate the noise in an image: Gaussian, signal-dependent or correlated.
 
     Parameters
     ----------
@@ -90,13 +90,13 @@ def estimate_noise(
     mask : array_like of bool, optional
         Pixels to ignore, marked True. It has the shape of the image, or omits the channel axis.
     mosaic : Mosaic or str, optional
-        Pattern of a raw image, as in `denoise`. Its noise, above the black level, is estimated on its four planes
-        together: noise that grows with the signal, if that can be seen.
+        Bayer pattern of a raw image, as in `denoise`. The noise above the black level is estimated from its
+        four planes together, as signal-dependent noise if a dependence is visible.
     channel_axis : int, optional
         Axis of the channels. By default, the image has no channel axis.
     kind : {"auto", "gaussian", "poisson", "correlated"}, default "auto"
-        Kind of noise to estimate: white noise of the same level everywhere ("gaussian"), noise that grows
-        with the signal ("poisson"), noise that is correlated from pixel to pixel ("correlated"), or
+        Kind of noise to estimate: white noise with the same level everywhere ("gaussian"), noise that
+        grows with the signal ("poisson"), noise that is correlated from pixel to pixel ("correlated"), or
         whichever of them fits the image ("auto").
 
     Returns
@@ -119,10 +119,10 @@ def estimate_noise(
     the second differences in small blocks, which need fewer pixels of each brightness. In a dark image the
     variance has to rise by a factor of three.
 
-    Correlated noise is measured in calm blocks: its level as a curve of the brightness, and its correlation.
-    The level is then chosen so that, in trial runs on a part of the image, the result and what is removed
-    from it are least alike. With ``kind="auto"``, noise that may as well be texture has a `share` below 1: so
-    much of it is removed that the change is not visible.
+    Correlated noise is measured in flat blocks: its level as a function of the brightness, and its
+    correlation. The level is then chosen so that, in trial runs on a part of the image, the result and the
+    residual are least similar. With ``kind="auto"``, noise that may also be texture has a `share` below 1:
+    only this fraction of it is removed, too little to be visible.
 
     Noise that grows with the signal is assumed to do so equally in all channels. Gaussian noise has one
     level for all channels if their levels differ by less than 15 %, and otherwise one for each.

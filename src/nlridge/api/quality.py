@@ -39,7 +39,7 @@ class Quality:
     standard_error: float
     """Standard error of `psnr`, in dB."""
     doubt: str
-    """Why the estimate means nothing, in a few words; empty if it can be relied on."""
+    """Why the estimate is unreliable, in a few words; empty if it is reliable."""
     denoised: Denoised
     """The denoised image and its details, as returned by `denoise_with_details`."""
 
@@ -82,7 +82,7 @@ def estimate_quality(
     -------
     Quality
         An object with the PSNR of the noisy and of the denoised image, the gain, the standard error, a
-        doubt if the estimate means nothing, and the denoised image itself.
+        doubt if the estimate is unreliable, and the denoised image itself.
 
     Notes
     -----
@@ -94,7 +94,7 @@ def estimate_quality(
     The estimate relies on the noise model. If the noise was estimated, the standard error includes an
     uncertainty of 3 % in its variance. The standard error is large where hardly any noise is left, as in
     small or flat images, because SURE does not know the actual noise power of this one image. `doubt`
-    says why an estimate means nothing: nothing was removed, the standard error is above 5 dB, or the
+    says why an estimate is unreliable: nothing was removed, the standard error is above 5 dB, or the
     estimate of the noise does not fit the image, because it is below the rounding error of integers, or
     because the result would be worse than the noisy image.
 

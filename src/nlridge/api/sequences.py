@@ -174,8 +174,8 @@ def denoise_frames(
 ) -> "DenoisedFrames":
     """Remove noise from the frames of a video as they arrive.
 
-    Similar patches are searched for in the frames before and after as well. Only a few frames are in memory at a time,
-    so that the video may be of any length.
+    Similar patches are also searched for in the frames before and after. Only a few dozen frames are in memory at a
+    time, so the video may be of any length.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def denoise_frames(
         The frames, all of the same shape and type: (height, width), with a third axis if `channel_axis` is given. NaN
         pixels, and the masked pixels of masked arrays, are treated as missing.
     sigma, noise, strength, colour, method, data_range, workers
-        As in `denoise`. Noise and range that are not given are estimated once, from the first eight frames.
+        As in `denoise`. If the noise or the range is not given, it is estimated once, from the first eight frames.
     channel_axis : int, optional
         Axis of the channels of a frame.
 
@@ -192,13 +192,12 @@ def denoise_frames(
     DenoisedFrames
         An iterator over the denoised frames, in order. Floats keep their type; integers become float32. A frame is
         returned after 36 more have been read with "standard", 12 with "fast" and 60 with "best", and a dozen more with
-        several workers. Its attributes `noise`, `noise_given` and `doubt` tell which noise is removed. Close it to stop
-        early.
+        several workers. Its attributes `noise`, `noise_given` and `doubt` describe the noise. Close it to stop early.
 
     See Also
     --------
-    denoise : Takes a video in memory, with ``time_axis``. The result is the same if the noise and the range are given.
-    to_dtype : Convert a frame to another type, rounded and clipped.
+    denoise : Denoise a video in memory, with ``time_axis``. The result is the same if the noise and the range are given.
+    to_dtype : Round and clip a frame to another type.
 
     Examples
     --------
@@ -222,7 +221,7 @@ def denoise_frames(
 class DenoisedFrames(Iterator[npt.NDArray[np.floating[Any]]]):
     """The denoised frames of a video, one after the other, as `denoise_frames` returns them.
 
-    The noise is known once the first eight frames have been read. Asking for it before reads them.
+    The noise is known once the first eight frames have been read. Accessing `noise` earlier reads them.
 
     Examples
     --------
@@ -262,7 +261,7 @@ class DenoisedFrames(Iterator[npt.NDArray[np.floating[Any]]]):
 
     @property
     def doubt(self) -> str:
-        """Why the noise that was given cannot be meant, in a sentence, which is a warning as well; otherwise empty."""
+        """Why the given noise is implausible, in a sentence, which is also raised as a warning; otherwise empty."""
         return self._planned.plan.doubt
 
     @cached_property
