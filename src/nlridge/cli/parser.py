@@ -240,8 +240,8 @@ def _add_denoise(commands: "argparse._SubParsersAction[_Parser]") -> None:
     files.add_argument(
         "--burst",
         action="store_true",
-        help="take all inputs as frames of one scene, and write the one in the middle, denoised with the help "
-        "of the others",
+        help="treat all inputs as frames of one scene, and write the middle one, denoised with the help of the "
+        "others",
     )
     files.add_argument(
         "--report",
@@ -254,7 +254,7 @@ def _add_denoise(commands: "argparse._SubParsersAction[_Parser]") -> None:
         choices=("auto", "time", "depth", "independent"),
         default="auto",
         help="how the frames of a video, or the images of a stack, belong together: in time, in depth (slices of "
-        "a volume), or not at all; auto follows the metadata of the file, and takes images without any as "
+        "a volume), or not at all; auto follows the metadata of the file, and treats images without metadata as "
         "independent (default: %(default)s)",
     )
 
@@ -274,8 +274,8 @@ def _add_denoise(commands: "argparse._SubParsersAction[_Parser]") -> None:
     model.add_argument(
         "--sigma-map",
         metavar="FILE",
-        help="image of the standard deviation of the noise of each pixel: all of it, or with --gain-map "
-        "that of the read-out alone",
+        help="image with the standard deviation of the noise of each pixel: of all noise, or with --gain-map "
+        "of the read noise only",
     )
     for name, what in (
         ("offset", "value of each pixel of the camera without light"),
@@ -291,13 +291,13 @@ def _add_denoise(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "--strength",
         type=float,
         default=1.0,
-        help="factor on the noise level: below 1 removes less, above 1 removes more, 0 nothing (default: 1)",
+        help="factor on the noise level: below 1 removes less, above 1 removes more, 0 removes nothing (default: 1)",
     )
     noise.add_argument(
         "--colour",
         type=float,
         default=1.0,
-        help="factor on --strength for the differences of colours alone (default: 1)",
+        help="factor on --strength that applies to colour differences only (default: 1)",
     )
 
     work = parser.add_argument_group("processing")
@@ -385,21 +385,21 @@ def _add_demo(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 
 def _add_studio(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    parser = _add(commands, "studio", "denoise images by eye, on a page in the browser")
-    parser.add_argument("path", nargs="?", metavar="FILE|FOLDER", help="what to begin with")
+    parser = _add(commands, "studio", "denoise images interactively in the browser")
+    parser.add_argument("path", nargs="?", metavar="FILE|FOLDER", help="image or folder to open")
     parser.add_argument(
         "--port", type=int, metavar="N", help="port of the page (default: any that is free)"
     )
     parser.add_argument(
         "--no-browser",
         action="store_true",
-        help="print the address of the page, and do not open it",
+        help="print the address of the page, but do not open it",
     )
     parser.add_argument(
         "--address",
         metavar="A",
-        help="IP address to listen on, for other computers of the network (default: 127.0.0.1, this "
-        "computer alone)",
+        help="IP address to listen on, for other computers on the network (default: 127.0.0.1, this "
+        "computer only)",
     )
 
 

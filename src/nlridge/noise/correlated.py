@@ -18,7 +18,7 @@ _FARTHEST = 127
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class CorrelatedNoise:
-    """Noise that is correlated from pixel to pixel, such as that of photographs after demosaicking and resizing.
+    """Noise that is correlated from pixel to pixel, such as that of photographs after demosaicing and resizing.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ class CorrelatedNoise:
         is 0 beyond. With a first axis, there is one for each channel; with two, ``correlation[i, j]`` is the
         correlation of the noise of channel i with that of channel j, which otherwise is independent.
     share : float, default 1.0
-        How much of the noise to remove, from 0 to 1; the rest stays in the image. `estimate_noise` sets it below 1 if
-        what it has found may as well be texture. A strength above 1 raises it by that factor.
+        Fraction of the noise to remove, from 0 to 1; the rest stays in the image. `estimate_noise` sets it below 1 if
+        the noise may also be texture. A strength above 1 increases it by that factor.
 
     See Also
     --------

@@ -15,8 +15,8 @@ from . import Array
 class CurveNoise:
     """Gaussian noise whose standard deviation depends on the value of the pixel.
 
-    The tone curve of a camera lifts the noise of dark parts and flattens that of bright ones, so that the variance is
-    not a line, as it is for `PoissonGaussianNoise`.
+    The tone curve of a camera amplifies the noise of dark areas and reduces that of bright ones. The variance is therefore
+    not a linear function of the signal, as it is for `PoissonGaussianNoise`.
 
     Parameters
     ----------

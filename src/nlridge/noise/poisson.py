@@ -13,7 +13,7 @@ from . import Array
 
 @dataclass(frozen=True)
 class PoissonGaussianNoise:
-    """Poisson noise and Gaussian read-out noise, as in the images of a camera.
+    """Poisson noise and Gaussian read noise, as in the images of a camera.
 
     A pixel with the noise-free value x has the variance gain (x - black_level) + read_noise².
 
@@ -37,7 +37,7 @@ class PoissonGaussianNoise:
     back by a closed-form approximation of the exact unbiased inverse [1]_. Its error is below half a percent for photons
     alone, and below 0.04 photons with read noise.
 
-    Below about six photons per pixel, `denoise` runs several times, each time on a mixture of the image and the last
+    Below about six photons per pixel, `denoise` runs several times, each time on a blend of the image and the previous
     result [2]_.
 
     References

@@ -31,7 +31,7 @@ _SPREAD = 0.1
 
 @dataclass(frozen=True)
 class Mosaic:
-    """The pattern of colours of a raw image.
+    """The Bayer pattern and the levels of a raw image.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Mosaic:
 
     See Also
     --------
-    denoise : Takes it as ``mosaic``.
+    denoise : Denoise a raw image, with a `Mosaic` as ``mosaic``.
 
     Examples
     --------
