@@ -1,11 +1,13 @@
 """The contract of file formats, which each of them keeps; and what is particular to those of microscopes and scanners."""
 
 import contextlib
+import gc
 import gzip
 import importlib.metadata
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from types import ModuleType
 
@@ -736,3 +738,21 @@ def test_the_table_of_formats_says_what_is_kept(tmp_path, monkeypatch):
 
     monkeypatch.setattr(formats, "write", write_without_size)
     assert formats.row(tmp_path / "stack.ome.tif")[3] == "2 x 0.5 x 0.5 µm, NOT KEPT"
+
+
+def test_a_dicom_file_whose_colours_are_unknown_is_refused(tmp_path):
+    data = dicom_dataset(np.zeros((16, 16), np.uint16), PhotometricInterpretation="MONOCHROME6")
+    data.save_as(tmp_path / "a.dcm", enforce_file_format=True)
+    with pytest.raises(ValueError, match="photometric interpretation is 'MONOCHROME6'; expected"):
+        read(tmp_path / "a.dcm")
+
+
+def test_a_damaged_czi_file_is_closed(tmp_path):
+    """An open file could not be deleted or replaced on some systems."""
+    path = tmp_path / "a.czi"
+    path.write_bytes(b"ZISRAWFILE" + b"\xff" * 600)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        with pytest.raises(ValueError, match="damaged|expected"):
+            read(path)
+        gc.collect()

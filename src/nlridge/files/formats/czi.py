@@ -28,7 +28,8 @@ def read(path: Path, axes: str | None) -> Picture:
         import czifile
     except ImportError:
         raise not_installed("CZI files need", "czifile") from None
-    with czifile.CziFile(path, multifile=False) as file:
+    # Opened here, since czifile does not close a damaged file.
+    with path.open("rb") as opened, czifile.CziFile(opened, multifile=False) as file:
         if file.header.file_part:
             raise ValueError("it is one of several files of an image; expected a single file")
         if len(file.subblock_directory) > _MOST_BLOCKS:

@@ -147,6 +147,12 @@ def _refuse(data: Any, size: int) -> None:
             raise ValueError(f"the file is damaged: it has no {name}")
     if data.BitsAllocated not in (8, 16, 32, 64):
         raise ValueError(f"its pixels have {data.BitsAllocated} bits; expected 8, 16, 32 or 64")
+    from pydicom.pixels.common import PhotometricInterpretation
+
+    if data.PhotometricInterpretation not in {known.value for known in PhotometricInterpretation}:
+        raise ValueError(
+            f"its photometric interpretation is {data.PhotometricInterpretation!r}; expected one that DICOM defines"
+        )
     if data.PhotometricInterpretation == "PALETTE COLOR":
         raise ValueError("its colours are in a palette; expected gray or colour")
     frames = int(data.get("NumberOfFrames") or 1)
