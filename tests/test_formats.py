@@ -753,6 +753,6 @@ def test_a_damaged_czi_file_is_closed(tmp_path):
     path.write_bytes(b"ZISRAWFILE" + b"\xff" * 600)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ResourceWarning)
-        with pytest.raises(ValueError, match="damaged|expected"):
+        with pytest.raises(ValueError, match=r"damaged|expected"):
             read(path)
         gc.collect()
