@@ -78,7 +78,7 @@ def page(studio, tmp_path_factory):
         yield driver
 
 
-def until(driver, condition, seconds=40):
+def until(driver, condition, seconds=120):
     """Wait until an expression in JavaScript is true, and return its value."""
     end = time.monotonic() + seconds
     while True:
