@@ -241,7 +241,7 @@ def denoise(  # type: ignore[misc]
 
     **Regions.** The noise, the range and the correlation of the channels are estimated from the whole
     image. A pixel of the result depends on the pixels around it, up to a distance of 80 pixels with "fast",
-    120 with "standard" (700 if the noise is strong) and 1100 with "best". From a memory map or a Zarr array,
+    120 with "standard" (550 if the noise is strong) and 1080 with "best". From a memory map or a Zarr array,
     only these are read after the estimates have been made; the result is then a part of the one with `out`.
 
     **Tensors.** A CPU tensor that needs no gradient is treated as an array. Other tensors are denoised
