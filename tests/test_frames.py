@@ -506,9 +506,8 @@ def test_a_change_of_brightness_is_measured():
     assert change_between(before, before + random.normal(0, 0.05, before.shape)) == 0
     assert change_between(before, random.uniform(20, 200, (6, 8))) == 0  # another scene
     assert change_between(before[:2, :2], 1.2 * before[:2, :2]) == 0  # too few blocks
-    dark = random.uniform(
-        2.5, 4, (6, 8)
-    )  # in units of the noise, of which means of 16 x 16 have a sixteenth
+    # In units of the noise, of which means of 16 x 16 pixels have a sixteenth.
+    dark = random.uniform(2.5, 4, (6, 8))
     noisy = random.normal(dark * np.array([1, 1, 1.15])[:, None, None], 1 / 16)
     assert change_between(noisy[0], noisy[1]) == 0
     assert change_between(noisy[1], noisy[2]) == pytest.approx(np.log(1.15), abs=0.02)

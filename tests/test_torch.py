@@ -651,13 +651,9 @@ def by_both_engines(noisy, sigma=0.1, **options):
 
 
 def assert_agree(expected, result):
-    """Most pixels agree to rounding, and all within 0.05 of 255 (rms).
-
-    Where two patches are equally similar, one or the other is chosen, and a coefficient at a threshold is kept or not.
-    """
+    """Within 0.01 of 255; where two patches are equally similar, one or the other is chosen."""
     assert result.dtype == expected.dtype
-    assert np.median(np.abs(result - expected)) < 2e-5
-    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.05 / 255
+    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.01 / 255
 
 
 @pytest.mark.parametrize("method", nlridge.method_names())
@@ -669,7 +665,7 @@ def test_frames_of_a_tensor_agree_with_the_compiled_engine(method):
 @pytest.mark.parametrize("method", ["fast", "best", "nl-ridge", "bm3d"])
 @pytest.mark.parametrize("spacing", [(1, 1, 1), (4, 1, 1)])
 def test_slices_of_a_tensor_agree_with_the_compiled_engine(method, spacing):
-    _, noisy = clip(5, 30, 34)
+    _, noisy = clip(5, 32, 36)
     assert_agree(*by_both_engines(noisy, depth_axis=0, method=method, spacing=spacing))
 
 
@@ -680,7 +676,7 @@ def test_slices_of_a_tensor_agree_with_the_compiled_engine(method, spacing):
         clip(2, 30, 34)[1],
         clip(4, 5, 9)[1],
         clip(3, 1, 7)[1],
-        clip(5, 70, 80, gains=[1, 1.1, 0.95, 1.05, 0.9])[1],
+        clip(5, 64, 80, gains=[1, 1.1, 0.95, 1.05, 0.9])[1],
         clip(4, 70, 80, speed=11)[1],
     ],
     ids=[
