@@ -18,9 +18,9 @@ ENV NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES=+neon
 
 FROM cpu-${TARGETARCH}
 ENV NUMBA_CACHE_DIR=/var/cache/nlridge
-COPY packaging/docker/compile_kernels.py /tmp/
 # Numba uses a cache only if it may write to it, which holds for every --user then.
-RUN python /tmp/compile_kernels.py && chmod -R a+rwX /var/cache/nlridge && rm /tmp/compile_kernels.py
+RUN --mount=type=bind,source=packaging/docker,target=/source/docker \
+    python /source/docker/compile_kernels.py && chmod -R a+rwX /var/cache/nlridge
 WORKDIR /data
 ENTRYPOINT ["nlridge"]
 CMD ["--help"]
