@@ -175,7 +175,8 @@ def dicom_elements(path, target):
 def damaged(path, axes):
     """Return how many damaged copies are refused, read, or make something else happen."""
     content, rng = path.read_bytes(), np.random.default_rng(0)
-    refused = accepted = other = 0
+    refused = accepted = 0
+    others = []
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / path.name
         for k in range(_DAMAGED):
@@ -188,6 +189,6 @@ def damaged(path, axes):
                 accepted += 1
             except (ValueError, OSError):
                 refused += 1
-            except Exception:
-                other += 1
-    return f"{refused} + {accepted} + {other}"
+            except Exception as error:  # a defect: it is shown in the table
+                others.append(type(error).__name__)
+    return " + ".join([str(refused), str(accepted), str(len(others)), *sorted(set(others))])
