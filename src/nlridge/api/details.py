@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..algorithm.settings import Recipe
-from ..algorithm.tuning import Tuning
+from ..algorithm.tuning import DEFAULT, Tuning
 from ..arrays import is_dask, is_tensor
 from ..checks import LARGEST
 from ..noise import Noise, power_of_two
@@ -19,7 +19,7 @@ from ..planning.levels import usable_levels
 from ..planning.mosaic import Mosaic
 from ..planning.options import Options, checked_options
 from ..planning.pixels import restored
-from ..planning.plan import SAMPLE
+from ..planning.plan import SAMPLE, share_of
 from ..progress import Progress, progress_reporter, runs_reporter
 from ..video.planning import SequenceAxis
 from .arguments import checked_progress, checked_workers, expect_none
@@ -102,7 +102,7 @@ def removed_in_words(details: Described, name: Callable[[str], str]) -> str:
     if not details.unchanged:
         share = details.removed / details.level
         words = f"{details.removed:.3g} (rms), {share:.0%} of its level"
-        if getattr(details.noise, "share", 1.0) == 1 or details.noise_given:
+        if share_of(details.noise, DEFAULT) == 1 or details.noise_given:
             return words
         return f"{words}, since it may be texture; a larger {name('strength')} removes more"
     if details.unchanged == _NO_STRENGTH:

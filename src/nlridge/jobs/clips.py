@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..algorithm.tuning import DEFAULT
 from ..api.details import denoise_with_details, level_of, why_unchanged
 from ..api.estimating import estimate_noise
 from ..api.sequences import denoise_frames
@@ -20,6 +21,7 @@ from ..files.atomic import expect_new
 from ..files.video import open_clip, rewrite
 from ..files.video.pixels import Images, Parts, Pixels, images_of, parts_of, planar
 from ..noise import Noise
+from ..planning.plan import share_of
 from .batch import INSTEAD_OF_EXISTING
 from .filmstrip import FrameSample
 from .words import recorded_warnings
@@ -140,7 +142,7 @@ def clean_clip(
         why_unchanged(
             level,
             removed,
-            strength * getattr(noises[0], "share", 1.0),
+            strength * share_of(noises[0], DEFAULT),
             dtype,
             visible=removed > 0,
         ),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..algorithm.tuning import Tuning
+from ..algorithm.tuning import DEFAULT, Tuning
 from ..api.arguments import checked_workers, missing_pixels
 from ..api.conversion import to_dtype
 from ..api.denoising import denoise
@@ -32,7 +32,7 @@ from ..planning.facts import facts_of
 from ..planning.layout import Layout
 from ..planning.levels import Levels
 from ..planning.options import Options, checked_options
-from ..planning.plan import Facts, plan_for
+from ..planning.plan import Facts, plan_for, share_of
 from .messages import Rectangle, Settings
 
 Pixels = npt.NDArray[Any]
@@ -65,7 +65,7 @@ class Measured(NamedTuple):
         noise, level = self.raw or (self.facts.noise, self.level)
         dtype = self.facts.dtype
         coarse = dtype is not None and dtype.kind in "ui" and level < ROUNDING
-        doubtful = getattr(noise, "share", 1.0) < 1
+        doubtful = share_of(noise, DEFAULT) < 1
         kinds: dict[type[Any], str] = {
             CorrelatedNoise: "correlated",
             PoissonGaussianNoise: "poisson",
