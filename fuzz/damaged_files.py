@@ -28,7 +28,8 @@ from .microscopes import czi_bytes, lif_bytes, nd2_bytes
 
 Random = np.random.Generator
 
-_COLOUR_ONLY = (".webp", ".bmp", ".avif", ".heic", ".heif", ".hif")  # gray is read back as colour
+_COLOUR_ONLY = (".webp", ".bmp")  # gray is read back as colour
+_COLOUR_IF_TRANSPARENT = (".heic", ".heif", ".hif")
 _LARGEST = 20_000  # larger images are read and written, but not denoised
 _EXTREMES = (0, 1, 2, 3, 5, 255, 256, 4096, 65535, 2**20, 2**31 - 1, 2**31, 2**32 - 1)
 
@@ -97,7 +98,8 @@ def _expect_readable(target: Path, written: Picture) -> None:
     sizes = [sum(layer.pixels.size for layer in picture.layers) for picture in (written, again)]
     if written.alpha is not None and plain:
         sizes[0] += written.alpha.size
-    coloured = target.suffix in _COLOUR_ONLY and sizes[1] == 3 * sizes[0]  # what was gray
+    colour_only = _COLOUR_ONLY + (_COLOUR_IF_TRANSPARENT if written.alpha is not None else ())
+    coloured = target.suffix in colour_only and sizes[1] == 3 * sizes[0]  # what was gray
     assert sizes[0] == sizes[1] or coloured, f"{sizes[0]} numbers were written, {sizes[1]} read"
 
 

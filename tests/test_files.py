@@ -1155,6 +1155,20 @@ def test_avif_files_keep_orientation_profile_and_exif(tmp_path, orientation):
         assert np.std(np.asarray(before).astype(float) - np.asarray(after)) > 3
 
 
+@pytest.mark.parametrize("transparent", [False, True])
+def test_gray_avif_files_stay_gray(tmp_path, transparent):
+    pixels = np.linspace(0, 255, 40 * 50).reshape(40, 50).astype(np.uint8)
+    picture = Picture(
+        "", [Layer(pixels, "YX")], alpha=pixels.T.reshape(40, 50) if transparent else None
+    )
+    write(tmp_path / "a.avif", picture)
+    again = read(tmp_path / "a.avif")
+    assert again.layers[0].axes == "YX"
+    np.testing.assert_allclose(again.layers[0].pixels, pixels, atol=3)
+    if transparent:
+        np.testing.assert_allclose(again.alpha, picture.alpha, atol=3)
+
+
 def test_avif_files_of_more_bits_keep_them(tmp_path):
     file = tmp_path / "a.avif"
     pixels = (noisy(channels=3).astype(np.uint16) * 4) + 1

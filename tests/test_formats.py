@@ -449,6 +449,17 @@ def test_one_of_several_arrays_of_an_hdf5_file(tmp_path, capsys):
     assert "--dataset is x; expected none for PNG files" in capsys.readouterr().err
 
 
+def test_a_crash_of_the_hdf5_library_is_an_error_of_the_file(tmp_path, monkeypatch):
+    # A file whose damage makes some version of the library crash would not do so with the next.
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["image"] = noisy("f4")
+    crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+    monkeypatch.setattr("nlridge.files.formats.hdf5._REPLACE", crash)
+    with pytest.raises(ValueError, match="its array /image cannot be replaced, it may be damaged"):
+        write(tmp_path / "b.h5", read(tmp_path / "a.h5"))
+    assert [file.name for file in tmp_path.iterdir()] == ["a.h5"]
+
+
 def test_axes_of_hdf5_files(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         array = file.create_dataset("exported_data", data=noisy("u1", (3, 20, 30, 2)))

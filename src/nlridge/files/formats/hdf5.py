@@ -5,6 +5,9 @@ Axes are those that the file names: by the labels of its dimensions, or by the a
 
 import json
 import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +27,11 @@ DATASETS = True
 
 _SHOWN = 5  # arrays named in a message
 _NEW = "/image"  # the array in a new file
+_REPLACE = """
+import sys, h5py, numpy
+with h5py.File(sys.argv[1], "r+", locking=False) as file:
+    file[sys.argv[2]][...] = numpy.load(sys.stdin.buffer)
+"""
 _SIZES = "element_size_um"  # along Z, Y and X, as ilastik and Fiji write them
 _LETTERS = {"t": "T", "time": "T", "z": "Z", "c": "C", "channel": "C", "y": "Y", "x": "X"}
 
@@ -57,8 +65,7 @@ def write(path: Path, picture: Picture, name: Path) -> None:
     if picture.format == "hdf5":
         source, place = picture.origin
         shutil.copyfile(source, path)
-        with _opened(path, "r+") as file:
-            _array(file, place)[...] = layer.pixels
+        _replace(path, place, layer.pixels)
         return
     with _opened(path, "w") as file:
         array = file.create_dataset(_NEW, data=layer.pixels, compression="gzip", shuffle=True)
@@ -66,6 +73,22 @@ def write(path: Path, picture: Picture, name: Path) -> None:
             dimension.label = axis.lower()
         if layer.spacing is not None and layer.unit == "µm":
             array.attrs[_SIZES] = np.nan_to_num(layer.spacing)
+
+
+def _replace(path: Path, place: str, pixels: np.ndarray) -> None:
+    """Put pixels in the place of an array of a file.
+
+    In a process of its own: the HDF5 library may crash when it changes a file that is damaged elsewhere.
+    """
+    with tempfile.TemporaryFile() as data:
+        np.save(data, pixels)
+        data.seek(0)
+        command = [sys.executable, "-c", _REPLACE, str(path.absolute()), place]
+        done = subprocess.run(command, stdin=data, capture_output=True, text=True, errors="replace")
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        why = said[-1] if said else f"the HDF5 library stopped with status {done.returncode}"
+        raise ValueError(f"its array {place} cannot be replaced, it may be damaged ({why})")
 
 
 def _only_image(file: Any) -> str:

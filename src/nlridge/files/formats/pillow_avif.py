@@ -20,7 +20,7 @@ KEEPS = ("exif", "profile")
 BITS = 8
 
 _QUALITY = 90
-_MANY_BITS, _TWELVE_BITS = 0x40, 0x20  # flags of the configuration of AV1
+_MANY_BITS, _TWELVE_BITS, _GRAY = 0x40, 0x20, 0x10  # flags of the configuration of AV1
 
 
 def recognises(head: bytes) -> bool:
@@ -32,7 +32,7 @@ def read(path: Path, axes: str | None) -> Picture:
         if getattr(image, "n_frames", 1) > 1:
             raise ValueError("the file is an animation; expected a single image")
         info = dict(image.info)
-        bits = _bits(path.read_bytes())
+        bits, gray = _configuration(path.read_bytes())
         if bits == 8:
             pixels = np.asarray(image)
         else:
@@ -43,6 +43,8 @@ def read(path: Path, axes: str | None) -> Picture:
     alpha = None
     if pixels.ndim == 3 and pixels.shape[-1] in (2, 4):
         pixels, alpha = pixels[..., :-1], pixels[..., -1]
+    if gray and pixels.ndim == 3:
+        pixels = pixels[..., 0]
     exif = info.get("exif")
     kept = {"xmp": info["xmp"]} if info.get("xmp") else {}
     return Picture(
@@ -62,8 +64,7 @@ def write(path: Path, picture: Picture, name: Path) -> None:
     if pixels.dtype != (np.uint8 if bits == 8 else np.uint16):
         raise ValueError(f"AVIF files cannot store {pixels.dtype}; expected uint8, or a TIFF file")
     if picture.alpha is not None:
-        colours = np.repeat(pixels[..., None], 3, axis=-1) if pixels.ndim == 2 else pixels
-        pixels = np.concatenate([colours, picture.alpha[..., None]], axis=-1)
+        pixels = np.concatenate([np.atleast_3d(pixels), picture.alpha[..., None]], axis=-1)
     pixels = np.ascontiguousarray(pixels)
     if bits > 8:
         import imagecodecs
@@ -74,18 +75,20 @@ def write(path: Path, picture: Picture, name: Path) -> None:
         items += [xmp_item(kept["xmp"])] if "xmp" in kept else []
         path.write_bytes(with_metadata(data, items, picture.profile, picture.turn))
         return
-    options: dict[str, Any] = {"quality": _QUALITY, "subsampling": "4:4:4", **kept}
+    gray = pixels.ndim == 2 or pixels.shape[-1] == 2
+    options: dict[str, Any] = {"subsampling": "4:0:0" if gray else "4:4:4", **kept}
     if picture.exif:
         options["exif"] = picture.exif
     if picture.profile:
         options["icc_profile"] = picture.profile
     file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "AVIF", **options)
+    Image.fromarray(pixels).save(file, "AVIF", quality=_QUALITY, **options)
     path.write_bytes(file.getbuffer())
 
 
-def _bits(data: bytes) -> int:
-    """Return the number of bits of a colour, from the configuration of the codec."""
+def _configuration(data: bytes) -> tuple[int, bool]:
+    """Return the number of bits of a colour, and whether the image is gray, as the codec was told."""
     at = data.find(b"av1C")
     flags = data[at + 6] if 0 <= at < len(data) - 6 else 0
-    return (12 if flags & _TWELVE_BITS else 10) if flags & _MANY_BITS else 8
+    many = 12 if flags & _TWELVE_BITS else 10
+    return many if flags & _MANY_BITS else 8, bool(flags & _GRAY)
