@@ -11,3 +11,12 @@ def one_torch_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """A client of a studio, as its page is one."""
+    from studio_client import Page, serving
+
+    with serving(tmp_path_factory.mktemp("studio")) as running:
+        yield Page(running.address)

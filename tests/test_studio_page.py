@@ -4,7 +4,6 @@ import base64
 import io
 import subprocess
 import sys
-import threading
 import time
 from contextlib import contextmanager
 
@@ -13,12 +12,11 @@ import pytest
 import tifffile
 from PIL import Image
 from skimage import data
+from studio_client import serving
 from test_report import browser, keep, needs_browser, screenshot
 
 from nlridge.cli import main
 
-pytest.importorskip("starlette", reason="starlette is not installed: the studio needs it")
-pytest.importorskip("uvicorn", reason="uvicorn is not installed: the studio needs it")
 pytestmark = needs_browser
 
 NAME = "photo &lt;b&gt; & 1.png"
@@ -46,25 +44,9 @@ def files(tmp_path_factory):
     return folder
 
 
-@contextmanager
-def serving(given, folder):
-    """A studio in this process, and the address to open first."""
-    from nlridge.studio.server import Running, listening
-
-    with listening("127.0.0.1", None) as listener:
-        running = Running(listener, folder, given)
-        thread = threading.Thread(target=running.run, daemon=True)
-        thread.start()
-        try:
-            yield running
-        finally:
-            running.stop()
-            thread.join(20)
-
-
 @pytest.fixture(scope="module")
 def studio(tmp_path_factory):
-    with serving(None, tmp_path_factory.mktemp("work")) as running:
+    with serving(tmp_path_factory.mktemp("work")) as running:
         yield running
 
 
@@ -628,7 +610,7 @@ def states(driver):
 def test_a_folder_is_denoised_with_the_settings_of_one_of_its_images(page, folder, tmp_path):
     (tmp_path / "work").mkdir()
     driver = page
-    with serving(folder, tmp_path / "work") as running:
+    with serving(tmp_path / "work", folder) as running:
         driver.get(running.address)
         until(driver, "document.querySelectorAll('#folder-files li').length === 6")
         assert text(driver, "folder-name") == "scans & <more>"
