@@ -152,3 +152,29 @@ def test_wrong_maps_get_one_sentence(tmp_path, capsys, maps, options, sentence):
     said = capsys.readouterr().err
     assert sentence in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("maps", "sentence"),
+    [
+        ({}, r"no map is given; expected an offset, a gain or a sigma of each pixel"),
+        ({"sigma": 3.0}, r"no map is given; expected"),
+        ({"gain": [[1.0, 2.0]], "sigma": [[1.0]]}, r"maps have the shapes \[\(1, 1\), \(1, 2\)\]"),
+        ({"offset": 100.0}, r"offset has shape \(\); expected \(height, width\)"),
+        ({"gain": "map.tif"}, r"gain is 'map.tif'; expected an array of numbers"),
+    ],
+)
+def test_a_calibration_refuses(maps, sentence):
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        nlridge.Calibration(**maps)
+
+
+def test_an_image_that_does_not_fit_the_maps_is_refused():
+    calibration = nlridge.Calibration(gain=np.ones(SHAPE), sigma=3.0)
+    for method in (calibration.equalised, calibration.noise_in):
+        with pytest.raises(ValueError, match=r"maps have the shape \(96, 112\); expected \(5, 6\)"):
+            method(np.ones((5, 6)))
+        with pytest.raises(ValueError, match="axes is 'XY'; expected a letter for each of the 2"):
+            method(np.ones(SHAPE), "XY")
+        with pytest.raises(TypeError, match="image is None; expected an array of numbers"):
+            method(None)

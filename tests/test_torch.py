@@ -769,6 +769,23 @@ def test_noise_that_tensors_do_not_support_is_refused_for_frames():
         nlridge.denoise(video, noise=nlridge.PoissonGaussianNoise(0.01, 0.01), time_axis=0)
 
 
+def test_noise_of_frames_that_may_be_texture():
+    """For tensors it is Gaussian noise, since that depends on the brightness only in arrays."""
+    y, x = np.mgrid[:96, :128]
+    grain = np.random.default_rng(0).normal(size=x.shape)
+    for axis in (0, 1, 0, 1):
+        grain = (np.roll(grain, 1, axis) + 2 * grain + np.roll(grain, -1, axis)) / 4
+    grain /= grain.std()
+    contrast = np.exp(1.5 * np.sin(x / 50) * np.cos(y / 40))
+    image = np.rint(110 + 60 * np.sin(x / 90) + 6 * contrast * grain).astype(np.float32)
+    assert nlridge.estimate_noise(image).share < 1
+    video = np.stack([image, image[::-1]])
+    options = {"time_axis": 0, "method": replace(SMALL, frames=FrameSearch(1)), "data_range": 255}
+    with_gradient = nlridge.denoise(torch.tensor(video, requires_grad=True), **options)
+    expected = nlridge.denoise(video, noise="gaussian", **options)
+    assert_agree(expected / 255, with_gradient.detach().numpy() / 255)
+
+
 def test_a_level_too_small_to_invert(recwarn):
     image = torch.zeros(1, 1, 8, 8, dtype=torch.float64)
     result = NLRidge(data_range=1)(image, torch.tensor(1e-310, dtype=torch.float64))

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from .noise.curve import CurveNoise
     from .noise.gaussian import GaussianNoise
     from .noise.poisson import PoissonGaussianNoise
+    from .planning.calibration import Calibration
     from .planning.mosaic import Mosaic
 
 # NumPy, Numba and the kernels are imported when a name is first used.
 _HOMES = {
+    "Calibration": ".planning.calibration",
     "CoarseScale": ".algorithm.settings",
     "CorrelatedNoise": ".noise.correlated",
     "CurveNoise": ".noise.curve",
@@ -51,6 +53,7 @@ _HOMES = {
 _MODULES = ("families", "kernels", "noise", "torch")
 
 __all__ = [
+    "Calibration",
     "CoarseScale",
     "CorrelatedNoise",
     "CurveNoise",

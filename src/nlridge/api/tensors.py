@@ -1,6 +1,7 @@
 """`denoise` for PyTorch tensors: with the compiled engine if possible, otherwise with `NLRidge`."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,9 @@ def _denoise_sequences(
     clean = []
     for k, frames in enumerate(sequences.layout.frames(image)):
         sequence = sequences.plan(k)
+        if options.noise is None and _may_be_texture(sequence.plan.noise):
+            gaussian = replace(options, kind="gaussian")
+            sequence = sequences._replace(options=gaussian).plan(k)
         plan = sequence.plan
         _check_noise(plan.noise, where)
         if k == 0:  # the same noise for all
@@ -139,9 +143,13 @@ def _denoise_sequences(
 
 
 def _estimated(pixels: Any, kind: str) -> Noise:
-    """Estimate noise; noise that may be texture depends on the brightness, which tensors do not support."""
     noise = estimated_noise(pixels, None, kind)
-    return noise if share_of(noise, DEFAULT) == 1 else estimated_noise(pixels, None, "gaussian")
+    return estimated_noise(pixels, None, "gaussian") if _may_be_texture(noise) else noise
+
+
+def _may_be_texture(noise: Noise) -> bool:
+    """Whether estimated noise may be texture; it then depends on the brightness, which tensors do not support."""
+    return share_of(noise, DEFAULT) < 1
 
 
 def _in_part(noisy: Tensor, changed: Tensor, share: float) -> Tensor:

@@ -330,9 +330,6 @@ def calibration_from(
     offset, gain, level = (
         None if file is None else _map(name, Path(file)) for name, file in names.items()
     )
-    shapes = {values.shape for values in (offset, gain, level) if values is not None}
-    if len(shapes) > 1:
-        raise ValueError(f"maps have the shapes {sorted(shapes)}; expected the same for all")
     if sigma is not None and np.ndim(sigma):
         raise ValueError(f"sigma is {shown(sigma)}; expected one number with maps of a camera")
     return Calibration(offset, gain, sigma if level is None else level)
@@ -378,7 +375,9 @@ def clean_picture(
     """
     notes = [*picture.notes]
     if calibration is not None:
-        _expect_size(calibration, picture)
+        for layer in picture.layers:
+            size = tuple(layer.pixels.shape[layer.axes.index(axis)] for axis in "YX")
+            calibration.expect_size(size)
         notes += calibration.notes
     sequences = [
         (layer, index, *sequence_of(layer, frames))
@@ -462,16 +461,6 @@ def noise_left(layer: Layer, details: Denoised | None) -> Noise | None:
         return layer.noise
     share = 1 - min(details.removed / details.level, 1.0) ** 2
     return layer.noise.weakened(math.sqrt(max(share, _LEAST_LEFT)))
-
-
-def _expect_size(calibration: Calibration, picture: Picture) -> None:
-    """Check that the maps of a camera have the size of the image."""
-    for layer in picture.layers:
-        size = tuple(layer.pixels.shape[layer.axes.index(axis)] for axis in "YX")
-        if size != calibration.shape:
-            raise ValueError(
-                f"maps have the shape {calibration.shape}; expected {size}, the height and width of the image"
-            )
 
 
 def sequence_of(layer: Layer, frames: str) -> tuple[str, str]:

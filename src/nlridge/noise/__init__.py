@@ -29,7 +29,11 @@ class Noise(Protocol):
 
     @property
     def level(self) -> Level:
-        """The standard deviation of the noise after `stabilise`."""
+        """The standard deviation of the noise after `stabilise`.
+
+        It is in the units of the image only if `stabilise` leaves them alone: for `GaussianNoise`, and for `CorrelatedNoise`
+        on top of it. Stabilised noise that depended on the signal has a level of 1.
+        """
 
     def stabilise(self, image: npt.NDArray[Any]) -> Array:
         """Transform an image, pixel by pixel, so that its noise does not depend on the signal."""

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..checks import shown
 from ..noise import Array, Noise
 from ..noise.gaussian import GaussianNoise
 from ..noise.poisson import PoissonGaussianNoise
@@ -18,16 +19,20 @@ _BLURS = 3  # of an image, to estimate the brightness around a pixel
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """The maps of a camera, of shape (height, width), in the units of the image.
+    """The offset, gain and read noise of each pixel of a camera, in the units of the image.
 
     Parameters
     ----------
-    offset : array, optional
+    offset : array of shape (height, width), optional
         The value of each pixel without light.
-    gain : array, optional
+    gain : array of shape (height, width), optional
         The amount that one photon adds to the value of each pixel.
-    sigma : float or array, optional
+    sigma : float or array of shape (height, width), optional
         The standard deviation of the read-out noise.
+
+    See Also
+    --------
+    PoissonGaussianNoise : The noise of a camera whose pixels are all alike.
 
     Notes
     -----
@@ -38,12 +43,11 @@ class Calibration:
     --------
     >>> import numpy as np
     >>> import nlridge
-    >>> from nlridge.planning.calibration import Calibration
     >>> rng = np.random.default_rng(0)
     >>> shape = 64, 64
     >>> offset, gain, sigma = rng.normal(100, 5, shape), rng.normal(2, 0.1, shape), rng.gamma(4, 1, shape)
     >>> image = offset + gain * rng.poisson(50, shape) + rng.normal(0, sigma)
-    >>> camera = Calibration(offset, gain, sigma)
+    >>> camera = nlridge.Calibration(offset, gain, sigma)
     >>> equal = camera.equalised(image)
     >>> clean = nlridge.denoise(equal, noise=camera.noise_in(equal))
     >>> bool(abs(clean.mean() - 200) < 2)
@@ -53,6 +57,18 @@ class Calibration:
     offset: Any = None
     gain: Any = None
     sigma: Any = None
+
+    def __post_init__(self) -> None:
+        given = {name: getattr(self, name) for name in ("offset", "gain", "sigma")}
+        for name, values in given.items():
+            if values is not None:
+                object.__setattr__(self, name, _checked_map(name, values))
+        maps = [values for values in (self.offset, self.gain, self.sigma) if np.ndim(values)]
+        if not maps:
+            raise ValueError("no map is given; expected an offset, a gain or a sigma of each pixel")
+        shapes = {values.shape for values in maps}
+        if len(shapes) > 1:
+            raise ValueError(f"maps have the shapes {sorted(shapes)}; expected the same for all")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -77,15 +93,53 @@ class Calibration:
             valid.append(np.isfinite(self.gain) & (self.gain > 0))
         return np.asarray(np.logical_and.reduce(np.broadcast_arrays(*valid)), bool)
 
+    def expect_size(self, size: tuple[int, ...]) -> None:
+        """Check that the maps have the height and width of an image."""
+        if size != self.shape:
+            raise ValueError(
+                f"maps have the shape {self.shape}; expected {size}, the height and width of the image"
+            )
+
+    def _checked(self, image: npt.ArrayLike, axes: str) -> Pixels:
+        pixels = np.asarray(image)
+        if pixels.dtype.kind not in "uif":
+            raise TypeError(f"image is {shown(image)}; expected an array of numbers")
+        if len(axes) != pixels.ndim or [a for a in axes if a in "YX"] != ["Y", "X"]:
+            raise ValueError(
+                f"axes is {shown(axes)}; expected a letter for each of the {pixels.ndim} axes of the image, "
+                "Y before X"
+            )
+        self.expect_size(tuple(pixels.shape[axes.index(axis)] for axis in "YX"))
+        return pixels
+
     def _typical(self, values: Any) -> float:
         good = self._good
         return float(np.median(np.broadcast_to(values, good.shape)[good])) if good.any() else 1.0
 
     def equalised(self, image: Pixels, axes: str = "YX") -> Pixels:
-        """The image of a camera whose pixels all have the median offset and the median gain of this one.
+        """Convert an image to that of a camera whose pixels all have the median offset and gain of this one.
 
-        `axes` has a letter for each axis of the image, Y before X among them.
+        Parameters
+        ----------
+        image : array
+            The image as it comes from the camera.
+        axes : str, default "YX"
+            A letter for each axis of the image; Y and X are its height and width, in this order.
+
+        Returns
+        -------
+        array
+            Floating-point numbers. Defective pixels have the mean of their neighbours.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nlridge
+        >>> camera = nlridge.Calibration(offset=np.array([[98.0, 100.0, 103.0]]))
+        >>> camera.equalised(np.array([[118.0, 120.0, 123.0]]))
+        array([[120., 120., 120.]])
         """
+        image = self._checked(image, axes)
         result = image.astype(np.promote_types(image.dtype, np.float32))
         if self.offset is not None:
             result = result - _spread(self.offset, axes)
@@ -102,7 +156,29 @@ class Calibration:
         return result.astype(np.promote_types(image.dtype, np.float32))
 
     def noise_in(self, image: Pixels, axes: str = "YX") -> Noise | None:
-        """The noise in an equalised image; None if it must be estimated."""
+        """Return the noise in an image that was equalised.
+
+        Parameters
+        ----------
+        image : array
+            The result of `equalised`.
+        axes : str, default "YX"
+            As for `equalised`.
+
+        Returns
+        -------
+        noise model or None
+            What `denoise` takes as ``noise``. None without a sigma: `denoise` then estimates the noise.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nlridge
+        >>> camera = nlridge.Calibration(gain=np.full((2, 2), 2.5), sigma=4)
+        >>> print(camera.noise_in(np.full((2, 2), 50.0)))
+        Poisson noise with a gain of 2.5, and read-out noise of 4
+        """
+        image = self._checked(image, axes)
         if self.sigma is None:
             return None
         gain = 1.0 if self.gain is None else self._typical(self.gain)
@@ -149,6 +225,19 @@ class CalibratedNoise:
 
     def restore(self, estimate: Pixels) -> Array:
         return self.camera.restore(estimate)
+
+
+def _checked_map(name: str, values: Any) -> Array:
+    """A map of (height, width); sigma may be one number."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "uif":
+            raise TypeError
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {shown(values)}; expected an array of numbers") from None
+    if array.ndim != 2 and not (name == "sigma" and array.ndim == 0):
+        raise ValueError(f"{name} has shape {array.shape}; expected (height, width)")
+    return array.astype(np.float64)
 
 
 def _spread(values: Any, axes: str) -> Array:
