@@ -335,7 +335,7 @@ def test_the_page_is_written_file_by_file(tmp_path, monkeypatch):
         sizes.append(parts[0].stat().st_size if parts else 0)
         return clean_file(*arguments, **options)
 
-    monkeypatch.setattr("nlridge.cli.commands.clean_file", watched)
+    monkeypatch.setattr("nlridge.cli.denoising.clean_file", watched)
     words = ["denoise", str(tmp_path), "--sigma", "9", "--method", "fast", "--quiet"]
     assert main([*words, "--report", str(tmp_path / "page" / "r.html")]) == 0
     assert sizes[0] == 0
@@ -352,7 +352,7 @@ def test_the_page_is_whole_after_an_interruption(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return clean_file(source, *arguments, **options)
 
-    monkeypatch.setattr("nlridge.cli.commands.clean_file", interrupted)
+    monkeypatch.setattr("nlridge.cli.denoising.clean_file", interrupted)
     words = ["denoise", str(tmp_path), "--sigma", "9", "--method", "fast", "--quiet"]
     assert main([*words, "--report", str(tmp_path / "r.html")]) == 130
     page = (tmp_path / "r.html").read_text("utf-8")

@@ -262,12 +262,12 @@ def test_the_command_line_says_what_was_found_and_removed(tmp_path, capsys):
 
 
 def test_correlated_noise_as_json():
-    from nlridge.cli.commands import _as_json
+    from nlridge.cli.results import noise_as_json
 
     noise = nlridge.CorrelatedNoise(
         (7.4, 4.5, 3.8), np.full((1, 3), 0.5) + np.diag([0, 0.5, 0])[1:2]
     )
-    assert json.loads(json.dumps(_as_json(noise))) == {
+    assert json.loads(json.dumps(noise_as_json(noise))) == {
         "kind": "CorrelatedNoise",
         "noise": {
             "kind": "GaussianNoise",

@@ -1,8 +1,15 @@
 """Printing of messages in a terminal."""
 
+import json
 import sys
+from argparse import Namespace
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
-from ..jobs.words import printable
+from ..jobs.words import printable, with_options
+
+FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError)  # reported in one sentence
 
 
 def report_error(sentence: str) -> None:
@@ -16,6 +23,34 @@ def report_note(sentence: str) -> None:
 
     tqdm.write(f"nlridge: note: {printable(sentence)}", file=sys.stderr)  # above a progress bar
     sys.stderr.flush()
+
+
+def print_line(options: Namespace, line: dict[str, Any], sentence: str) -> None:
+    if options.json:
+        print(json.dumps(line), flush=True)
+    elif sentence and not options.quiet:
+        from tqdm import tqdm
+
+        tqdm.write(printable(sentence), file=sys.stdout)
+        sys.stdout.flush()
+
+
+def print_warnings(options: Namespace, path: Path, sentences: Iterable[str]) -> None:
+    if not options.quiet:
+        for sentence in sentences:
+            report_note(f"{path}: {sentence}")
+
+
+def sentence_on(path: Path, error: BaseException) -> str:
+    """Return the message of an error, preceded by the name of the file."""
+    if isinstance(error, FileNotFoundError) and error.filename is not None:
+        return f"{error.filename}: no such file"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or path}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return f"{path}: the image does not fit into memory"
+    words = with_options(" ".join(str(error).split()))
+    return words if " ".join(str(path).split()) in words else f"{path}: {words}"
 
 
 def escape_unencodable() -> None:

@@ -1,0 +1,56 @@
+"""The command `noise`."""
+
+import json
+from argparse import Namespace
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..files import read
+from ..files.video import is_video_name
+from ..jobs.batch import axes_of, is_zarr_name, noise_in, notes_on_axes, sources
+from ..jobs.clips import noise_in_clip
+from ..jobs.tiled import noise_in_sample
+from ..jobs.words import printable
+from ..noise import Noise
+from .printing import FAILURES, report_error, report_note, sentence_on
+from .results import noise_as_json
+
+
+def noise(options: Namespace) -> int:
+    """Print the noise of each file."""
+    axes = axes_of(options.channel_axis, options.stack_axis)
+    failed = False
+    for source in sources(options.input, options.recursive):
+        try:
+            models, notes = _noise_in(source.path, axes, options.dataset, options.kind)
+            for note in notes:
+                report_note(f"{source.path}: {note}")
+            for model, frame, frames in models:
+                if options.json:
+                    line = {"input": str(source.path), "frame": frame, "frames": frames}
+                    print(json.dumps({**line, "noise": noise_as_json(model)}), flush=True)
+                else:
+                    which = f" (frame {frame} of {frames})" if frames > 1 else ""
+                    print(printable(f"{source.path}{which}: {model}"), flush=True)
+        except BrokenPipeError:
+            raise
+        except FAILURES as error:
+            failed = True
+            if options.json:
+                line = {"input": str(source.path), "error": sentence_on(source.path, error)}
+                print(json.dumps(line), flush=True)
+            report_error(sentence_on(source.path, error))
+    return 1 if failed else 0
+
+
+def _noise_in(
+    path: Path, axes: str | None, dataset: str | None, kind: str
+) -> tuple[Iterable[tuple[Noise, int, int]], list[str]]:
+    """Return the noise in a file (see `noise_in`), and notes."""
+    if is_video_name(path):
+        return [noise_in_clip(path, kind)], notes_on_axes(axes, [""])
+    if is_zarr_name(path):
+        model, frame, frames, notes = noise_in_sample(path, axes, kind)
+        return [(model, frame, frames)], notes
+    picture = read(path, axes, dataset)
+    return noise_in(picture, kind), notes_on_axes(axes, (layer.axes for layer in picture.layers))
