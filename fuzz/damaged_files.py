@@ -22,7 +22,7 @@ from PIL import Image
 
 from nlridge.files import Layer, Picture, format_of, read, suffixes, write
 from nlridge.files.boxes import box, exif_item, with_metadata
-from nlridge.jobs.batch import clean_picture
+from nlridge.jobs.pictures import clean_picture
 
 from .microscopes import czi_bytes, lif_bytes, nd2_bytes
 

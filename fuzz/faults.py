@@ -29,7 +29,7 @@ import zarr
 
 import nlridge
 from nlridge.files import atomic
-from nlridge.jobs.batch import clean_file
+from nlridge.jobs.pictures import clean_file
 from nlridge.jobs.tiled import clean_tiled
 from nlridge.pages import report
 

@@ -16,7 +16,7 @@ from PIL import Image
 from skimage.metrics import structural_similarity
 
 from nlridge.cli import main
-from nlridge.jobs.batch import axes_of
+from nlridge.jobs.axes import axes_of
 
 
 def save(path, seed=0, size=32, sigma=20):

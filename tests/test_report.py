@@ -19,8 +19,8 @@ from PIL import Image
 from skimage import data
 
 from nlridge.cli import main
-from nlridge.jobs.batch import clean_file
 from nlridge.jobs.filmstrip import FrameSample
+from nlridge.jobs.pictures import clean_file
 from nlridge.pages.report import clip_entry, page_at
 from nlridge.pages.report import entry as report_entry
 

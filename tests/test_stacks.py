@@ -9,22 +9,22 @@ import tifffile
 import nlridge
 from nlridge.cli import main
 from nlridge.files import Layer, read
-from nlridge.jobs import batch
-from nlridge.jobs.batch import sequence_of
+from nlridge.jobs import pictures
+from nlridge.jobs.axes import sequence_of
 
 
 @pytest.fixture
 def calls(monkeypatch):
     """The shape and the axes of each array that is denoised."""
     recorded = []
-    denoise = batch.denoise_with_details
+    denoise = pictures.denoise_with_details
 
     def recording(image, **options):
         axes = {name: value for name, value in options.items() if name in ("channel_axis", "time_axis", "depth_axis", "spacing")}  # fmt: skip
         recorded.append((image.shape, axes))
         return denoise(image, **options)
 
-    monkeypatch.setattr(batch, "denoise_with_details", recording)
+    monkeypatch.setattr(pictures, "denoise_with_details", recording)
     return recorded
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from ..checks import checked_positive
 from ..files import Picture, read
 from ..files.orientation import upright
-from ..jobs.batch import axes_of, is_zarr_name, notes_on_axes
+from ..jobs.axes import axes_of, notes_on_axes
+from ..jobs.paths import is_zarr_name
 from ..jobs.tiled import DiskPlanes
 from .metrics import difference
 from .printing import report_note, sentence_on

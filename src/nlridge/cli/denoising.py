@@ -14,19 +14,12 @@ from tqdm import tqdm
 from ..algorithm.tuning import Tuning
 from ..api.arguments import checked_workers
 from ..files.video import is_video_name
-from ..jobs.batch import (
-    DenoisedFile,
-    Source,
-    axes_of,
-    calibration_from,
-    clean_file,
-    expect_no_collisions,
-    notes_on_axes,
-    sources,
-    targets,
-)
+from ..jobs.axes import axes_of, notes_on_axes
 from ..jobs.bursts import clean_burst, reference_of
 from ..jobs.clips import DenoisedClip, clean_clip
+from ..jobs.maps import calibration_from
+from ..jobs.paths import Source, expect_no_collisions, sources, targets
+from ..jobs.pictures import DenoisedFile, clean_file
 from ..jobs.tiled import clean_tiled, is_tiled, target_of
 from ..planning.calibration import Calibration
 from ..planning.options import checked_options

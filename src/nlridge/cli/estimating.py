@@ -7,8 +7,10 @@ from pathlib import Path
 
 from ..files import read
 from ..files.video import is_video_name
-from ..jobs.batch import axes_of, is_zarr_name, noise_in, notes_on_axes, sources
+from ..jobs.axes import axes_of, notes_on_axes
 from ..jobs.clips import noise_in_clip
+from ..jobs.paths import is_zarr_name, sources
+from ..jobs.pictures import noise_in
 from ..jobs.tiled import noise_in_sample
 from ..jobs.words import printable
 from ..noise import Noise

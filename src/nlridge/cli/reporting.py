@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..files.atomic import expect_new
-from ..jobs.batch import DenoisedFile
 from ..jobs.clips import DenoisedClip
+from ..jobs.pictures import DenoisedFile
 from ..jobs.words import printable
 from .printing import FAILURES, sentence_on
 from .results import facts_of_clip

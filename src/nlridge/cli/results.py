@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..api.details import Denoised, in_words, noise_in_words, removed_in_words
-from ..jobs.batch import DenoisedFile
 from ..jobs.clips import DenoisedClip
+from ..jobs.pictures import DenoisedFile
 from ..jobs.words import option_of
 from ..noise import Noise
 from ..noise.correlated import CorrelatedNoise

@@ -12,7 +12,8 @@ from ..api.conversion import to_dtype
 from ..api.details import denoise_burst
 from ..files import Layer, read, write
 from ..files.atomic import expect_new
-from .batch import INSTEAD_OF_EXISTING, DenoisedFile, noise_left, with_exact_floats, with_mosaic
+from .paths import INSTEAD_OF_EXISTING
+from .pictures import DenoisedFile, noise_left, with_exact_floats, with_mosaic
 from .words import recorded_warnings
 
 

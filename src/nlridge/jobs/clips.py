@@ -22,8 +22,8 @@ from ..files.video import open_clip, rewrite
 from ..files.video.pixels import Images, Parts, Pixels, images_of, parts_of, planar
 from ..noise import Noise
 from ..planning.plan import share_of
-from .batch import INSTEAD_OF_EXISTING
 from .filmstrip import FrameSample
+from .paths import INSTEAD_OF_EXISTING
 from .words import recorded_warnings
 
 _EVERY = 8  # frames, of which one counts in what was removed

@@ -27,14 +27,9 @@ from ..planning.levels import levels_of
 from ..planning.options import checked_options
 from ..progress import Progress
 from ..video.planning import SequenceAxis
-from .batch import (
-    INSTEAD_OF_EXISTING,
-    MARK,
-    is_zarr_name,
-    notes_on_axes,
-    sequence_of,
-    unchanged_frames,
-)
+from .axes import notes_on_axes, sequence_of
+from .paths import INSTEAD_OF_EXISTING, MARK, is_zarr_name
+from .pictures import unchanged_frames
 from .words import recorded_warnings
 
 # Pixels of all channels of a frame; several dozen of larger ones may not fit into memory.

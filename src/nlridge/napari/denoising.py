@@ -12,7 +12,7 @@ from ..api.denoising import denoise
 from ..api.details import in_words
 from ..arrays import is_dask
 from ..files.picture import Layer, Picture
-from ..jobs.batch import clean_picture, exact_floats, with_exact_floats
+from ..jobs.pictures import clean_picture, exact_floats, with_exact_floats
 from ..jobs.words import recorded_warnings
 from ..noise.sampling import deviation_in
 

@@ -36,9 +36,9 @@ from ..files import Layer, Picture
 from ..files.atomic import replacing
 from ..files.develop import developed
 from ..files.orientation import upright
-from ..jobs.batch import DenoisedFile, with_exact_floats
 from ..jobs.commands import command_for
 from ..jobs.filmstrip import MOST, SIDE, FrameSample
+from ..jobs.pictures import DenoisedFile, with_exact_floats
 from ..jobs.words import option_of, printable
 
 Pixels = npt.NDArray[Any]

@@ -8,8 +8,9 @@ from typing import Any
 
 from ..files.damage import expect_regular
 from ..files.video import is_video_name
-from ..jobs.batch import clean_file, sources
 from ..jobs.clips import clean_clip
+from ..jobs.paths import sources
+from ..jobs.pictures import clean_file
 from ..jobs.words import printable
 from .errors import Cancelled, Refused, in_one_sentence
 from .events import Events

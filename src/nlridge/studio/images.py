@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..display import black_and_white
 from ..files import Layer, Picture, format_of
 from ..files.orientation import turned
-from ..jobs.batch import sequence_of
+from ..jobs.axes import sequence_of
 from ..jobs.words import printable
 from .clips import ClipFrames, FewFrames
 from .messages import Rectangle, Settings, View

@@ -14,7 +14,7 @@ from ..files import Layer, Picture, read
 from ..files.develop import developed
 from ..files.orientation import turned
 from ..files.video import is_video_name
-from ..jobs.batch import known_suffixes
+from ..jobs.paths import known_suffixes
 from ..jobs.words import printable
 from .clips import ClipFrames
 from .images import Opened, height_and_width

@@ -16,7 +16,7 @@ from ..api.estimating import estimate_noise
 from ..api.in_memory import Frame, denoise_frame
 from ..engines.grid import Window
 from ..files import Layer
-from ..jobs.batch import with_exact_floats
+from ..jobs.pictures import with_exact_floats
 from ..large.disk import NewArray, OpenedArray, open_read_only
 from ..large.executors import LocalThreads
 from ..large.frames import Frame as StoredFrame

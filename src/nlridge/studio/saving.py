@@ -5,7 +5,8 @@ from pathlib import Path
 
 from ..files import Picture, write
 from ..files.atomic import expect_new, replacing
-from ..jobs.batch import Source, clean_picture, targets
+from ..jobs.paths import Source, targets
+from ..jobs.pictures import clean_picture
 from .images import Opened, result_key
 from .messages import Settings
 from .opening import reading

@@ -17,8 +17,8 @@ import numpy as np
 from ..api.details import removed_in_words, summary_of
 from ..api.quality import gain_in_words, quality_of
 from ..files import Picture
-from ..jobs.batch import clean_picture, with_exact_floats
 from ..jobs.clips import clean_clip
+from ..jobs.pictures import clean_picture, with_exact_floats
 from ..kernels.compile import announcing
 from .clips import ClipFrames
 from .errors import Cancelled, in_one_sentence

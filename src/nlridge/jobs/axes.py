@@ -1,0 +1,91 @@
+"""The axes of files: as given by the user, and those along which frames belong together."""
+
+import math
+from collections.abc import Iterable
+from functools import partial
+
+import numpy as np
+
+from ..files import Layer
+
+# Neighbours that are compared to choose between time and depth: so many pairs, and so many pixels in all.
+_PAIRS = 64
+_SAMPLE = 2**20
+
+
+def axes_of(channel_axis: int | None, stack_axis: int | None) -> str | None:
+    """Return one letter for each axis of a plain array, or None if no axis is named."""
+    if channel_axis is None and stack_axis is None:
+        return None
+    dimensions = 2 + (channel_axis is not None) + (stack_axis is not None)
+    letters = [""] * dimensions
+    for name, axis, letter in (
+        ("--channel-axis", channel_axis, "C"),
+        ("--stack-axis", stack_axis, "Q"),
+    ):
+        if axis is None:
+            continue
+        if not -dimensions <= axis < dimensions:
+            raise ValueError(
+                f"{name} is {axis}; expected a number from {-dimensions} to {dimensions - 1}"
+            )
+        if letters[axis]:
+            raise ValueError(
+                f"--stack-axis and --channel-axis are both {axis % dimensions}; expected different axes"
+            )
+        letters[axis] = letter
+    rest = iter("YX")
+    return "".join(letter or next(rest) for letter in letters)
+
+
+def notes_on_axes(given: str | None, used: Iterable[str]) -> list[str]:
+    """Return a note if the given axes differ from those of the file, which take precedence."""
+    if given is None or all(axes == given for axes in used):
+        return []
+    return ["the given axes were ignored, as the file names its own"]
+
+
+def sequence_of(layer: Layer, frames: str) -> tuple[str, str]:
+    """Return the axis along which the frames of a layer belong together, and how: in "time" or in "depth".
+
+    Both are empty if they are independent, as are frames of which the file does not say otherwise if `frames` is "auto".
+    With both T and Z, that along which neighbours are more similar is chosen: both have the same noise.
+    """
+    sizes = dict(zip(layer.axes, layer.pixels.shape, strict=True))
+    stacked = [axis for axis in layer.axes if axis not in "YXC" and sizes[axis] > 1]
+    if frames == "auto":
+        named = [axis for axis in "TZ" if axis in stacked]
+        choice = min(named, key=partial(_difference, layer)) if len(named) > 1 else "".join(named)
+        return choice, {"T": "time", "Z": "depth"}.get(choice, "")
+    if frames == "independent" or not stacked:
+        return "", ""
+    # The axis of that name, or one without a name, or that of another: ImageJ takes any stack for slices.
+    wanted = "T" if frames == "time" else "Z"
+    unnamed = [axis for axis in stacked if axis not in "TZ"]
+    return (wanted if wanted in stacked else [*stacked, *unnamed][-1]), frames
+
+
+def _difference(layer: Layer, axis: str) -> float:
+    """Return the mean squared difference of neighbours along an axis, in a sample of their pixels.
+
+    The pixels may be on disk; only some pairs of frames are read.
+    """
+    sizes = dict(zip(layer.axes, layer.pixels.shape, strict=True))
+    starts = [1 if a in "YXC" else n - (a == axis) for a, n in sizes.items()]
+    total = math.prod(starts)
+    chosen = np.linspace(0, total - 1, min(total, _PAIRS)).astype(int)
+    pixels = len(chosen) * math.prod(sizes[a] for a in sizes if a in "YXC")
+    step = max(1, round(math.sqrt(pixels / _SAMPLE)))
+    some = tuple(slice(None, None, step if a in "YX" else None) for a in layer.axes)
+    square, count = 0.0, 0
+    for place in zip(*np.unravel_index(chosen, starts), strict=True):
+        index = tuple(
+            slice(None) if a in "YXC" else slice(int(k), int(k) + (2 if a == axis else 1))
+            for a, k in zip(layer.axes, place, strict=True)
+        )
+        pair = np.asarray(layer.pixels[index])[some].astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            difference = np.diff(pair, axis=layer.axes.index(axis))
+        valid = difference[np.isfinite(difference)]
+        square, count = square + float(np.sum(valid**2)), count + valid.size
+    return square / count if count else math.inf

@@ -1,0 +1,221 @@
+"""Files of images: each is read, denoised frame by frame or with its frames together, and written."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..api.conversion import to_dtype
+from ..api.details import Denoised, denoise_with_details
+from ..api.estimating import estimate_noise
+from ..files import Layer, Picture, read, write
+from ..files.atomic import expect_new
+from ..noise import Noise
+from ..noise.poisson import PoissonGaussianNoise
+from ..planning.calibration import Calibration
+from ..planning.plan import float_type
+from .axes import sequence_of
+from .paths import INSTEAD_OF_EXISTING
+from .words import recorded_warnings
+
+_LEAST_LEFT = 0.01  # share of the variance of the noise that is taken to be left in a result
+
+
+@dataclass(frozen=True, eq=False)
+class DenoisedFile:
+    """The result of denoising a file."""
+
+    before: Picture
+    after: Picture
+    frames: list[Denoised | None]
+    """The details of each frame, or None for a frame without valid pixels; only the first details have images."""
+    warnings: list[str]
+    """What was doubtful about the options."""
+    notes: list[str]
+    """What could not be preserved."""
+    seconds: float
+    together: str = ""
+    """How frames belong together that were denoised together: "time" or "depth"; then they share their details."""
+
+    @property
+    def first(self) -> tuple[int, Denoised]:
+        """The index and the details of the first frame that was denoised."""
+        return next((k, details) for k, details in enumerate(self.frames) if details is not None)
+
+
+def clean_file(
+    source: Path,
+    target: Path,
+    *,
+    overwrite: bool,
+    axes: str | None,
+    frames: str,
+    progress: Callable[[float], None],
+    dataset: str | None = None,
+    **options: Any,
+) -> DenoisedFile:
+    """Read, denoise and write a file; `progress` is called with the fraction that is done."""
+    expect_new("output", target, overwrite=overwrite, alternatives=INSTEAD_OF_EXISTING)
+    start = time.perf_counter()
+    before = read(source, axes, dataset)
+    with recorded_warnings() as warnings:
+        after, details = clean_picture(before, progress, frames, **options)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    notes = [*after.notes, *write(target, after)]
+    seconds = time.perf_counter() - start
+    kind = next((kind for _, kind in map(partial(sequence_of, frames=frames), before.layers)), "")
+    return DenoisedFile(before, after, details, warnings, notes, seconds, kind)
+
+
+def clean_picture(
+    picture: Picture,
+    progress: Callable[[float], None],
+    frames: str = "independent",
+    calibration: Calibration | None = None,
+    rounded: bool = True,
+    **options: Any,
+) -> tuple[Picture, list[Denoised | None]]:
+    """Denoise all frames of a picture; returns the new picture and the details of each frame.
+
+    `frames` says how they belong together (see `sequence_of`).  Frames of a stack that have no valid pixels are kept as
+    they are, and have no details.  With a `calibration`, pixels are equalised, and the noise is that of the camera.
+    Pixels are `rounded` to the type of the picture, or remain floats.
+    """
+    notes = [*picture.notes]
+    if calibration is not None:
+        for layer in picture.layers:
+            size = tuple(layer.pixels.shape[layer.axes.index(axis)] for axis in "YX")
+            calibration.expect_size(size)
+        notes += calibration.notes
+    sequences = [
+        (layer, index, *sequence_of(layer, frames))
+        for layer in picture.layers
+        for index in layer.frames(sequence_of(layer, frames)[0])
+    ]
+    types = {
+        id(layer): layer.pixels.dtype if rounded else exact_floats(layer.pixels.dtype)
+        for layer in picture.layers
+    }
+    results = {id(layer): np.empty_like(layer.pixels, types[id(layer)]) for layer in picture.layers}
+    all_details: dict[tuple[Any, ...], Denoised | None] = {}
+    missing = [_is_missing(layer.pixels[index]) for layer, index, *_ in sequences]
+    if all(missing):
+        raise ValueError("image has no valid pixels; expected at least one")
+    for k, (layer, index, together, kind) in enumerate(sequences):
+
+        def sequence_progress(done: int, total: int, k: int = k) -> None:
+            progress((k + done / total) / len(sequences))
+
+        pixels = layer.pixels[index]
+        key = _key(layer, index, together)
+        if missing[k]:
+            results[id(layer)][index] = pixels
+            all_details[key] = None
+            continue
+        arguments: dict[str, Any] = {"channel_axis": layer.axis_of("C", together), **options}
+        arguments = with_mosaic(layer, arguments)
+        if together:
+            arguments[f"{kind}_axis"] = layer.axis_of(together, together)
+        if calibration is not None:
+            letters = "".join(axis for axis in layer.axes if axis in "YXC" + together)
+            pixels = calibration.equalised(pixels, letters)
+            noise = calibration.noise_in(pixels, letters)
+            arguments |= {} if noise is None else {"noise": noise, "sigma": None}
+        if kind == "depth" and layer.voxel is not None:
+            arguments["spacing"] = layer.voxel
+        details = denoise_with_details(
+            with_exact_floats(pixels), progress=sequence_progress, **arguments
+        )
+        results[id(layer)][index] = to_dtype(details.image, types[id(layer)])
+        if any(all_details.values()):  # only the images of the first frame are used later
+            empty = np.empty(0, np.float32)
+            details = replace(details, image=empty, pilot=empty, residual=empty)
+        all_details[key] = details
+    layers = [
+        replace(
+            layer, pixels=results[id(layer)], noise=noise_left(layer, _first(layer, all_details))
+        )
+        for layer in picture.layers
+    ]
+    of_frames = [
+        all_details[_key(layer, index, sequence_of(layer, frames)[0])]
+        for layer in picture.layers
+        for index in layer.frames()
+    ]
+    if any(missing):
+        notes.append(unchanged_frames(of_frames.count(None), len(of_frames)))
+    return replace(picture, layers=layers, notes=notes), of_frames
+
+
+def with_mosaic(layer: Layer, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `denoise_with_details` with what a raw file says of its image."""
+    if layer.mosaic is None:
+        return arguments
+    stated: dict[str, Any] = {}
+    if layer.noise is not None and arguments.get("sigma") is arguments.get("noise") is None:
+        stated["noise"] = layer.noise
+    others = {name: value for name, value in arguments.items() if name != "channel_axis"}
+    return {**others, "mosaic": layer.mosaic, **stated}
+
+
+def _first(layer: Layer, details: dict[tuple[Any, ...], Denoised | None]) -> Denoised | None:
+    """Return the first details of the frames of a layer."""
+    return next((one for (own, *_), one in details.items() if own == id(layer) and one), None)
+
+
+def noise_left(layer: Layer, details: Denoised | None) -> Noise | None:
+    """Return what is left of the noise that a file states, by how much of its variance was removed."""
+    if details is None or not isinstance(layer.noise, PoissonGaussianNoise) or details.level == 0:
+        return layer.noise
+    share = 1 - min(details.removed / details.level, 1.0) ** 2
+    return layer.noise.weakened(math.sqrt(max(share, _LEAST_LEFT)))
+
+
+def _key(layer: Layer, index: tuple[int | slice, ...], together: str) -> tuple[Any, ...]:
+    """Return what the frames of a sequence have in common."""
+    kept = "YXC" + together
+    pairs = zip(layer.axes, index, strict=True)
+    return id(layer), *(number for axis, number in pairs if axis not in kept)
+
+
+def unchanged_frames(count: int, total: int) -> str:
+    """Return a note on frames without valid pixels."""
+    return f"frames without valid pixels were left unchanged ({count} of {total})"
+
+
+def _is_missing(frame: npt.NDArray[Any]) -> bool:
+    """Return whether a frame has no valid pixels."""
+    return frame.dtype.kind == "f" and bool(np.isnan(frame).all())
+
+
+def with_exact_floats(pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Convert integers that float32 cannot represent exactly to float64; return other pixels unchanged."""
+    wide = pixels.dtype.kind in "ui" and pixels.dtype.itemsize >= 4
+    return pixels.astype(np.float64) if wide else pixels
+
+
+def exact_floats(dtype: "np.dtype[Any]") -> "np.dtype[Any]":
+    """Return the type of results that are not rounded."""
+    return float_type(with_exact_floats(np.empty(0, dtype)).dtype)
+
+
+def noise_in(picture: Picture, kind: str) -> Iterator[tuple[Any, int, int]]:
+    """Estimate the noise in the middle frame of each layer.
+
+    Yields the noise, the number of the frame (from 1), and the number of frames.
+    """
+    for layer in picture.layers:
+        frames = list(layer.frames())
+        middle = len(frames) // 2
+        frame = with_exact_floats(layer.pixels[frames[middle]])
+        if layer.mosaic is not None:
+            model = layer.noise or estimate_noise(frame, mosaic=layer.mosaic)
+        else:
+            model = estimate_noise(frame, channel_axis=layer.channel_axis, kind=kind)
+        yield model, middle + 1, len(frames)
