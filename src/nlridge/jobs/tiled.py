@@ -12,7 +12,8 @@ from ..algorithm.tuning import Tuning
 from ..api.arguments import checked_tile, checked_workers
 from ..api.conversion import to_dtype
 from ..files.formats.npy import named_axes
-from ..files.formats.tiff import axes_of_plain, spacing_of
+from ..files.formats.tiff import axes_of_plain
+from ..files.microscopy import spacing_of
 from ..files.picture import Layer
 from ..large.disk import NewArray, OpenedArray, open_array
 from ..large.entry import checked_out, executor_for

@@ -253,7 +253,7 @@ def _expect_integer_factors(
 def _open_tiff(path: Path) -> OpenedArray:
     import tifffile
 
-    from ..files.formats.tiff import channel_names, pixel_sizes
+    from ..files.microscopy import channel_names, pixel_sizes
 
     expect_regular(path)
     with tifffile.TiffFile(path) as file:
@@ -324,7 +324,7 @@ def _make_npy(path: Path, spec: NewArray) -> None:
 def _make_tiff(path: Path, spec: NewArray) -> None:
     import tifffile
 
-    from ..files.formats.tiff import ome_metadata
+    from ..files.microscopy import ome_metadata
 
     in_colour = spec.axes.endswith("C") and spec.shape[-1] in (3, 4)
     axes = spec.axes.replace("C", "S") if in_colour else spec.axes

@@ -6,12 +6,11 @@ Pages are written one by one, with their tags and compression.
 import json
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
-from xml.etree import ElementTree
 
 import numpy as np
 import tifffile
@@ -33,7 +32,8 @@ from ..directories import (
     read_directory,
     without,
 )
-from ..picture import Layer, Picture, Pixels, checked_spacing
+from ..microscopy import channel_names, voxel_of
+from ..picture import Layer, Picture, Pixels
 from ..tiff_integrity import (
     EMBEDDED_IMAGES,
     expect_embedded_sizes,
@@ -58,7 +58,6 @@ _POINTERS = {EXIF: "ExifTag", GPS: "GPSTag"}  # what tifffile calls them
 _CAMERA = (271, 272, 315, 33432)  # make, model, artist and copyright
 _MOSAIC = 32803  # the photometric interpretation of a raw image
 # The names of ImageJ for units, and what OME calls them.
-_UNITS = {"um": "µm", "micron": "µm", "microns": "µm", "\\u00B5m": "µm", "inch": "in"}
 _OME_TYPES = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float32", "float64")
 _LOSSLESS = {1, 5, 8, 32773, 32946, 34925, 50000}
 
@@ -106,7 +105,7 @@ def read(path: Path, axes: str | None) -> Picture:
             pages.append([_page(page, pixels.dtype, notes) for page in tiff_pages])
             pixels, names, alpha = _without_alpha(pixels, names, tiff_pages[0])
             mosaic = _mosaic(tiff_pages[0])
-            layers.append(Layer(pixels, _named_axes(names, axes), *_voxel(file, number), mosaic))
+            layers.append(Layer(pixels, _named_axes(names, axes), *voxel_of(file, number), mosaic))
             alphas.append(alpha)
         origin = _Origin(
             file.is_bigtiff, file.byteorder, path.name, pages, alphas, [s.axes for s in file.series]
@@ -129,79 +128,6 @@ def read(path: Path, axes: str | None) -> Picture:
         origin=origin,
         notes=list(notes),
     )
-
-
-def channel_names(ome: str | None) -> list[str]:
-    """Return the names of the channels of the first image of an OME file; none unless all have a name."""
-    if ome is None:
-        return []
-    try:
-        pixels = ElementTree.fromstring(ome).find("{*}Image/{*}Pixels")
-    except ElementTree.ParseError:
-        return []
-    names = [] if pixels is None else [c.get("Name", "") for c in pixels.findall("{*}Channel")]
-    return names if all(names) else []
-
-
-def pixel_sizes(file: Any, number: int = 0) -> dict[str, tuple[float, str]]:
-    """Return the size and the unit of a pixel along Z, Y and X, and of a step along T, as far as the metadata of an
-    image of an OME or ImageJ file have them.
-    """
-    sizes: dict[str, tuple[Any, str]] = {}
-    try:
-        if file.ome_metadata is not None:
-            images = ElementTree.fromstring(file.ome_metadata).findall("{*}Image/{*}Pixels")
-            found = images[number].attrib if len(images) == len(file.series) else {}
-            names = {"T": "TimeIncrement", **{axis: f"PhysicalSize{axis}" for axis in "ZYX"}}
-            sizes = {
-                axis: (found[name], found.get(f"{name}Unit", "s" if axis == "T" else "µm"))
-                for axis, name in names.items()
-                if name in found
-            }
-        elif file.imagej_metadata is not None:
-            metadata, tags = file.imagej_metadata, file.pages.first.tags
-            unit = metadata.get("unit", "pixel")
-            sizes["T"] = metadata.get("finterval", 0), "s"
-            # Without a unit, ImageJ counts in pixels, which says nothing.
-            if unit not in ("pixel", "pixels", ""):
-                sizes["Z"] = metadata.get("spacing", 0), unit
-                for axis, code in (("Y", 283), ("X", 282)):
-                    sizes[axis] = tags[code].value[1] / tags[code].value[0], unit
-        known = {
-            axis: (float(size), _UNITS.get(unit, unit)) for axis, (size, unit) in sizes.items()
-        }
-    except (ElementTree.ParseError, LookupError, TypeError, ValueError, ArithmeticError):
-        return {}
-    return {axis: pair for axis, pair in known.items() if 0 < pair[0] < math.inf}
-
-
-def spacing_of(sizes: Mapping[str, tuple[float, str]]) -> tuple[float, float, float] | None:
-    """Return the size of a voxel along Z, Y and X, if all are known in the same unit."""
-    if not set("ZYX") <= set(sizes) or len({sizes[axis][1] for axis in "ZYX"}) > 1:
-        return None
-    z, y, x = (sizes[axis][0] for axis in "ZYX")
-    return z, y, x
-
-
-def _voxel(file: Any, number: int) -> tuple[tuple[float, float, float] | None, str]:
-    """Return the size of a voxel along Z, Y and X, as far as it is known, and its unit."""
-    sizes = {axis: pair for axis, pair in pixel_sizes(file, number).items() if axis in "ZYX"}
-    units = {unit for _, unit in sizes.values()}
-    if len(units) != 1:
-        return None, ""
-    return checked_spacing(*(sizes.get(axis, (math.nan,))[0] for axis in "ZYX")), units.pop()
-
-
-def ome_metadata(
-    axes: str, sizes: Mapping[str, tuple[float, str]], channels: Sequence[str]
-) -> dict[str, Any]:
-    """Return what `tifffile` writes into the OME metadata of a new file."""
-    names = {"T": "TimeIncrement", **{axis: f"PhysicalSize{axis}" for axis in "ZYX"}}
-    metadata: dict[str, Any] = {"axes": axes}
-    for axis, (size, unit) in sizes.items():
-        metadata[names[axis]] = size
-        metadata[f"{names[axis]}Unit"] = unit
-    return metadata | ({"Channel": {"Name": list(channels)}} if channels else {})
 
 
 @convert_errors("the file is damaged")
