@@ -5,9 +5,9 @@ alone, runs it, asserts what must hold of the result, and lets the errors of the
 in the folder. `fuzz.harness` runs each case in a process of its own and judges how it ended. A function ``warm_up()``,
 if there is one, is called once before the first case, and must not start threads.
 
-`fuzz.api` calls the public functions with arguments of all kinds, `fuzz.damaged_files` and `fuzz.hostile_zarr` read
-files that are damaged. `fuzz.faults` is a program of its own: it kills a run, or fills the disk, at every operation
-on files.
+`fuzz.api` calls the public functions with arguments from `fuzz.arguments`, `fuzz.damaged_files` and
+`fuzz.hostile_zarr` read files that are damaged. `fuzz.faults` is a program of its own: it kills a run, or fills the
+disk, at every operation on files.
 """
 
 import os
