@@ -423,3 +423,12 @@ def test_saturated_pixels_may_be_far_from_the_others():
     noisy[:8] = 1e50
     with np.errstate(all="raise", under="ignore"):
         assert nlridge.estimate_sigma(noisy) == pytest.approx(5, rel=0.1)
+
+
+def test_a_line_through_a_single_brightness_has_no_slope():
+    slope, offset, error = estimation._robust_line(
+        np.full(3, 5.0), np.array([1.0, 2.0, 3.0]), np.ones(3)
+    )
+    assert slope == 0
+    assert 1 <= offset <= 2
+    assert error == math.inf

@@ -490,7 +490,7 @@ def _robust_line(x: Array, y: Array, count: Array) -> tuple[float, float, float]
         residual = (y - fitted) / np.maximum(fitted, floor)
         trust = np.where(residual > 0, 1 / (1 + (residual / 0.1) ** 2), 1.0)
     scatter = np.sum((weights * (y - fitted)) ** 2) / max(len(x) - 2, 1)
-    error = math.sqrt(
-        scatter * np.linalg.inv((A * weights[:, None]).T @ (A * weights[:, None]))[0, 0]
-    )
+    normal = (A * weights[:, None]).T @ (A * weights[:, None])
+    determinant = np.linalg.det(normal)  # 0 if one brightness has all the weight
+    error = math.sqrt(scatter * normal[1, 1] / determinant) if determinant > 0 else math.inf
     return float(slope), float(middle - slope * x.mean()), error
