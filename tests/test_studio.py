@@ -1,6 +1,7 @@
 """The server of the studio: images are opened, measured, denoised and shown."""
 
 import io
+import threading
 import time
 
 import numpy as np
@@ -132,6 +133,15 @@ def test_frames_channels_and_the_range_of_deep_images(page):
     assert page.tile(image, "before", query="?channel=2")[0] == 404
 
 
+def test_frames_of_several_axes_are_numbered_along_each(page):
+    data = io.BytesIO()
+    frames = np.random.default_rng(0).integers(0, 999, (2, 3, 16, 16), np.uint16)
+    tifffile.imwrite(data, frames, ome=True, metadata={"axes": "TZYX"}, photometric="minisblack")
+    names = page.open("cells.ome.tif", data.getvalue())["frames"]
+    assert names[0] == "T 1 of 2, Z 1 of 3"
+    assert names[5] == "T 2 of 2, Z 3 of 3"
+
+
 def test_a_large_image_is_shown_reduced_first_and_denoised_with_little_memory(tmp_path):
     pixels = picture(700, 1900).astype(np.uint8)
     data = io.BytesIO()
@@ -235,24 +245,103 @@ def test_what_was_known_is_said_again_after_a_return_to_earlier_settings(page):
     assert page.state(image)["finished"]["gain"] == first["finished"]["gain"]
 
 
-def test_a_first_impression_comes_first_and_its_middle_before_the_rest(tmp_path):
+def _looked_at(tmp_path, *shape):
+    """A black image, and a gallery that holds it."""
     from nlridge.files import Layer, Picture
     from nlridge.studio.gallery import Gallery
     from nlridge.studio.images import Opened
-    from nlridge.studio.messages import View
-    from nlridge.studio.tasks import is_wanted, tasks
 
-    pixels = np.zeros((3000, 4000, 3), np.uint8)
-    picture = Picture("png", [Layer(pixels, "YXC")])
+    picture = Picture("png", [Layer(np.zeros(shape, np.uint8), "YXC")])
     image = Opened("a.png", picture, tmp_path / "a.png", tmp_path)
     gallery = Gallery(Limits(), lambda image: None)
     gallery.add(image)
+    return image, gallery
+
+
+def test_first_impressions_come_first_from_coarse_to_fine_or_from_the_middle_on(tmp_path):
+    from nlridge.studio.messages import View
+    from nlridge.studio.parts import glance
+    from nlridge.studio.tasks import is_wanted, tasks
+
+    image, gallery = _looked_at(tmp_path, 3000, 4000, 3)
     assert list(tasks(image)) == []  # nobody looks at it
-    image.want(view=View(0, (0, 0, 4000, 3000), 2))
+    image.want(view=View(0, (0, 0, 4000, 3000), 1))
     todo = list(tasks(image))
-    assert [task.stage for task in todo] == ["preview", "preview", "glance", "noise"]
-    assert todo[0].rectangle == (1024, 0, 2048, 2048)
-    assert todo[1].rectangle == (0, 0, 4000, 3000)
+    assert [task.stage for task in todo] == ["preview", "glance", "preview", "preview", "noise"]
+    assert [task.level for task in todo if task.stage == "preview"] == [3, 2, 1]
+    assert {task.rectangle for task in todo if task.stage == "preview"} == {(0, 0, 4000, 3000)}
     assert all(is_wanted(task, gallery) for task in todo)
     image.want(view=View(0, (1000, 1000, 1000, 700), 0))
-    assert [is_wanted(task, gallery) for task in todo] == [False, False, True, True]
+    assert [is_wanted(task, gallery) for task in todo] == [False, True, False, False, True]
+    image.glances[0, 0, "auto"] = glance(image.planes(0), "auto")
+    todo = list(tasks(image))
+    assert [task.stage for task in todo] == ["quick", "quick", "noise"]
+    assert todo[0].rectangle == (1280, 1024, 512, 512)
+    assert todo[1].rectangle == (768, 768, 1280, 1024)
+
+
+def test_a_first_impression_does_not_wait_for_work_that_cannot_be_interrupted(
+    tmp_path, monkeypatch
+):
+    from nlridge.studio.work import Worker
+
+    begun, ended = threading.Event(), threading.Event()
+
+    def never_interrupted(self, task):
+        begun.set()
+        assert ended.wait(60)
+
+    monkeypatch.setattr(Worker, "_whole", never_interrupted)
+    with serving(tmp_path / "work") as running:
+        page = Page(running.address)
+        image = page.open("a.png", png(1500, 2000))
+        page.set(image, noise={"level": 15})
+        page.see(image, scale=0.25)
+        try:
+            assert begun.wait(60)
+            revision = page.set(image, noise={"level": 15}, strength=1.5)
+            until(lambda: page.tile(image, revision=revision, level=2)[0] == 200, 20)
+            until(lambda: page.tile(image, revision=revision, level=2)[2]["x-state"] == "fast", 20)
+            assert not ended.is_set()
+        finally:
+            ended.set()
+
+
+def test_a_coarse_impression_is_enlarged_without_seams(tmp_path):
+    from nlridge.studio.images import Preview, result_key
+    from nlridge.studio.tiles import tile
+
+    image, _ = _looked_at(tmp_path, 2048, 4096, 3)
+    y, x = np.mgrid[:128, :256].astype(np.float32)
+    ramps = np.stack([x / 2, y, x / 4 + y / 4])  # what is between the pixels of a ramp is known
+    settings = image.wanted.settings
+    image.preview = Preview(result_key(settings, "fast", True), 0, 4, (0, 0, 4096, 2048), ramps)
+
+    def shown(column, row):
+        data, state = tile(image, "after", 1, 2, column, row, 0, None, (0.0, 255.0))
+        assert state == "coarse"
+        with Image.open(io.BytesIO(data)) as opened:
+            return np.asarray(opened, float)
+
+    both = np.concatenate([shown(1, 1), shown(2, 1)], axis=1)
+    y, x = np.mgrid[256:512, 256:768]
+    x, y = (x + 0.5) / 4 - 0.5, (y + 0.5) / 4 - 0.5
+    expected = np.stack([x / 2, y, x / 4 + y / 4], axis=-1)
+    assert np.abs(both - expected)[:-2].max() <= 0.51  # rounded; below the last row there is none
+
+
+def test_pages_are_told_while_kernels_are_compiled(tmp_path):
+    from nlridge.kernels import compile
+
+    with serving(tmp_path / "work") as running:
+        page = Page(running.address)
+        with page.events() as events:
+            until(lambda: running.studio.events._clients)
+            with running.studio.worker._saying_when_compiling():
+                assert page.get("/api/state")[1]["compiling"] is False
+                compile._announcers[-1]()  # as for the first kernel that is not on the disk
+                assert page.get("/api/state")[1]["compiling"] is True
+            assert page.get("/api/state")[1]["compiling"] is False
+            until(lambda: len([event for event in events if event["type"] == "compiling"]) == 2)
+        said = [event["compiling"] for event in events if event["type"] == "compiling"]
+        assert said == [True, False]

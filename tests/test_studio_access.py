@@ -1,5 +1,6 @@
 """Attempts to break the studio: who may talk to it, over real sockets."""
 
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 from studio_client import Page, png, raw, serving
@@ -144,3 +145,32 @@ def test_websockets_are_refused(page):
         "Upgrade: websocket\r\nSec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw==\r\nSec-WebSocket-Version: 13\r\n\r\n"
     )
     assert b"101" not in raw(page.host, request.encode(), wait=1).split(b"\r\n")[0]
+
+
+def test_a_request_of_two_lengths_is_refused(page):
+    head = (
+        f"POST /api/folder/stop HTTP/1.1\r\nHost: {page.host}\r\nOrigin: http://{page.host}\r\nX-Nlridge: 1\r\n"
+        f"Cookie: {page.cookie}\r\nConnection: close\r\n"
+    )
+    lengths = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    assert b"two lengths" in raw(page.host, (head + lengths).encode())
+    one = raw(page.host, (head + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n").encode())
+    assert b"started without a folder" in one
+
+
+def test_of_many_visitors_at_once_one_is_admitted(tmp_path):
+    with serving(tmp_path / "work") as running:
+        page = Page.__new__(Page)
+        page.host = urlsplit(running.address).netloc
+        path = f"/?{urlsplit(running.address).query}"
+        with ThreadPoolExecutor(20) as threads:
+            answers = list(threads.map(lambda _: page.get(path), range(40)))
+        assert sorted(status for status, *_ in answers) == [303] + [403] * 39
+        (headers,) = [headers for status, _, headers in answers if status == 303]
+        cookie = headers["set-cookie"].split(";")[0]
+        with serving(tmp_path / "other") as other:  # as after a restart, or on another port
+            stranger = Page(other.address)
+            renamed = f"{stranger.cookie.partition('=')[0]}={cookie.partition('=')[2]}"
+            for replayed in (cookie, renamed):
+                assert stranger.get("/api/state", Cookie=replayed)[0] == 403
+            assert stranger.get(path, Cookie=None)[0] == 403

@@ -118,3 +118,20 @@ def test_results_are_not_written_through_links(tmp_path):
         until(lambda: not page.get("/api/state")[1]["folder"]["running"])
         assert "is a link" in page.get("/api/state")[1]["folder"]["files"][0]["error"]
         assert not outside.exists()
+
+
+def test_a_run_that_is_stopped_before_it_begins_has_ended(tmp_path):
+    from nlridge.studio.folder import Folder
+
+    class Said(list):
+        def publish(self, **event):
+            self.append(event)
+
+    (tmp_path / "a.png").write_bytes(png(16, 16))
+    said = Said()
+    folder = Folder(tmp_path, said)
+    folder.run({})
+    assert said[-1]["folder"]["running"]
+    folder.stop()  # the worker is still busy with something else
+    assert not said[-1]["folder"]["running"]
+    assert not folder.step(lambda: None)

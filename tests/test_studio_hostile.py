@@ -4,6 +4,8 @@ import io
 import json
 import os
 import socket
+import time
+from contextlib import suppress
 from urllib.parse import quote
 
 import numpy as np
@@ -272,6 +274,32 @@ def test_a_page_that_does_not_listen_is_disconnected(tmp_path):
                 running.studio.events.publish(type="x", words="x" * 100_000)
             until(lambda: not running.studio.events._clients, 20)
         assert page.get("/api/state")[0] == 200
+
+
+def test_connections_without_a_whole_request_are_closed(tmp_path):
+    with serving(tmp_path / "work", seconds_idle=0.5) as running:
+        page = Page(running.address)
+        name, _, port = page.host.partition(":")
+        whole = f"GET /api/state HTTP/1.1\r\nHost: {page.host}\r\nCookie: {page.cookie}\r\n\r\n".encode()  # fmt: skip
+        for sent in (b"", whole[:30], whole + whole[:30]):
+            with socket.create_connection((name, int(port)), timeout=0.1) as connection:
+                connection.sendall(sent)
+                received, end = b"", time.monotonic() + 10
+                with suppress(ConnectionResetError, BrokenPipeError):
+                    while True:
+                        assert time.monotonic() < end
+                        try:
+                            part = connection.recv(65536)
+                        except TimeoutError:
+                            connection.sendall(sent[:1])  # slowly, but steadily
+                            continue
+                        if not part:
+                            break
+                        received += part
+                assert received.startswith(b"HTTP/1.1 200") == sent.startswith(whole)
+        with page.events():  # a stream that is silent goes on
+            time.sleep(0.8)
+            assert len(running.studio.events._clients) == 1
 
 
 def test_large_headers_and_garbage_are_refused(page):

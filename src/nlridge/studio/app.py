@@ -88,6 +88,7 @@ class Studio:
                 "images": [image.described() for image in self.gallery],
                 "folder": self.folder and self.folder.described(),
                 "largest_upload": self.limits.largest_upload,
+                "compiling": self.worker.is_compiling,
             }
         )
 

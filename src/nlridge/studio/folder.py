@@ -74,6 +74,7 @@ class Folder:
     def stop(self) -> None:
         """Stop after the current moment; what is unfinished is not written."""
         self._arguments = None
+        self._events.publish(type="folder", folder=self.described())
 
     def step(self, interrupt: Callable[[], None]) -> bool:
         """Denoise the next file of a run; returns whether there was one. `interrupt` is called now and then."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..display import black_and_white
-from ..files import Layer, Picture, format_of
+from ..files import Layer, Picture
 from ..files.orientation import turned
 from ..jobs.axes import sequence_of
 from ..jobs.words import printable
@@ -45,6 +45,7 @@ class Preview:
     """The settings that it depends on."""
     frame: int
     level: int
+    """How far the copy was reduced; perhaps more than the screen needs."""
     rectangle: Rectangle
     """What it shows, in pixels of the image as shown."""
     planes: Pixels
@@ -55,7 +56,6 @@ class Preview:
         left, top, columns, rows = view.rectangle
         return (
             (self.key, self.frame) == (key, view.frame)
-            and self.level <= view.level
             and x <= left
             and y <= top
             and left + columns <= x + width
@@ -232,6 +232,22 @@ class Opened:
             printable(given[k]) if len(given) == count else f"channel {k + 1}" for k in range(count)
         ]
 
+    def frame_names(self) -> list[str]:
+        """Return the numbers of the frames, along each of the axes if there are several."""
+        layer = self.layer
+        sizes = [
+            (axis, size)
+            for axis, size in zip(layer.axes, layer.pixels.shape, strict=True)
+            if axis not in "YXC" and size > 1
+        ]
+        if len(sizes) < 2:
+            count = len(self.indices)
+            return [f"{k + 1} of {count}" for k in range(count)]
+        return [
+            ", ".join(f"{axis} {k + 1} of {n}" for (axis, n), k in zip(sizes, place, strict=True))
+            for place in np.ndindex(*(size for _, size in sizes))
+        ]
+
     def want(self, **changes: Any) -> Wanted:
         """Change what is wanted. A change of the settings is a new revision."""
         wanted = replace(self.wanted, **changes)
@@ -250,7 +266,6 @@ class Opened:
         """Return what the page is told about the image."""
         wanted = self.wanted
         height, width = self.shown_size
-        count = len(self.indices)
         several = len(self.picture.layers) > 1
         return {
             "id": self.id,
@@ -260,13 +275,11 @@ class Opened:
             "dtype": str(self.layer.pixels.dtype),
             "colour": self.in_colour,
             "channels": self.channel_names(),
-            "frames": [f"{k + 1} of {count}" for k in range(count)],
+            "frames": self.frame_names(),
             "together": self.together,
             "low": self.low,
             "high": self.high,
-            "file_type": self.path.suffix[1:].upper()
-            if self.clip
-            else format_of(self.path.suffix).NAME,
+            "file_type": self.path.suffix[1:].upper(),
             "can_save_beside": self.beside,
             "notes": [
                 *self.picture.notes,

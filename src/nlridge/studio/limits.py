@@ -22,7 +22,7 @@ class Limits:
     uploads: int = 4
     """Files that are uploaded at the same time."""
     seconds_idle: float = 30.0
-    """How long an upload may pause."""
+    """How long an upload may pause, and how long the beginning of a request may take."""
     largest_message: int = 2**16
     """Bytes of any other request."""
     clients: int = 16

@@ -60,22 +60,29 @@ class Measured(NamedTuple):
     raw: tuple[Noise, float] | None = None
     """The noise of the raw image, and its level, if this is about an image that was developed from it."""
 
+    @property
+    def kind(self) -> str:
+        """The kind of the noise of what is shown."""
+        return _kind_of(self.facts.noise)
+
     def described(self) -> dict[str, Any]:
         """Return what the page is told about the noise."""
         noise, level = self.raw or (self.facts.noise, self.level)
         dtype = self.facts.dtype
         coarse = dtype is not None and dtype.kind in "ui" and level < ROUNDING
         doubtful = share_of(noise, DEFAULT) < 1
-        kinds: dict[type[Any], str] = {
-            CorrelatedNoise: "correlated",
-            PoissonGaussianNoise: "poisson",
-        }
         return {
             "words": str(noise),
-            "kind": kinds.get(type(noise), "gaussian"),
+            "kind": _kind_of(noise),
             "level": float(f"{level:.4g}"),
+            "shown": float(f"{self.level:.4g}"),
             "sure": (self.given or not (coarse or doubtful)) and not self.rough,
         }
+
+
+def _kind_of(noise: Noise) -> str:
+    kinds: dict[type[Any], str] = {CorrelatedNoise: "correlated", PoissonGaussianNoise: "poisson"}
+    return kinds.get(type(noise), "gaussian")
 
 
 def measure(planes: Pixels, choice: Choice, sampled: bool = False) -> Measured:

@@ -113,6 +113,8 @@ class Guard:
         site = _values(scope, b"sec-fetch-site")
         if site and site[-1] not in ("same-origin", "none") and scope["path"] != "/":
             return "the request comes from another page"
+        if _values(scope, b"content-length") and _values(scope, b"transfer-encoding"):
+            return "the request has two lengths; expected one"
         if scope["method"] not in _READING:
             if not origins:
                 return "the request has no origin; expected that of the page"

@@ -1,5 +1,6 @@
 """The server: it starts, opens the page in a browser, and ends with Ctrl-C."""
 
+import asyncio
 import ipaddress
 import shutil
 import socket
@@ -69,7 +70,7 @@ class Running:
             server_header=False,
             lifespan="off",
             ws="none",
-            http="h11",
+            http=_protocol(limits.seconds_idle),
             loop="asyncio",
             limit_concurrency=256,
             timeout_keep_alive=30,
@@ -100,6 +101,43 @@ def _server(config: Any, ending: Any) -> Any:
             super().handle_exit(sig, frame)
 
     return Server(config)
+
+
+def _protocol(seconds: float) -> Any:
+    """Return the protocol of a connection, which is closed if a request does not begin within some seconds.
+
+    Otherwise a few hundred connections on which little or nothing is sent would keep the page out.
+    """
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Impatient(H11Protocol):
+        _deadline: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._expect_request()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._expect_request()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            self._stop_waiting()
+
+        def _expect_request(self) -> None:
+            """Wait for the rest of the headers, however slowly they arrive, unless a request is being answered."""
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._stop_waiting()
+            elif self._deadline is None:
+                self._deadline = self.loop.call_later(seconds, self.transport.close)
+
+        def _stop_waiting(self) -> None:
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
+
+    return Impatient
 
 
 @contextmanager

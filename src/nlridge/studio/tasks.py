@@ -18,6 +18,7 @@ _REGION = (
     2**19
 )  # pixels of a frame of which parts are denoised; smaller ones are denoised as a whole
 _AT_ONCE = 2**21  # pixels that are denoised for a view; larger views are denoised reduced
+_FIRST = 2**18  # pixels of the reduced copy that is denoised first
 
 FIRST = ("preview", "glance", "quick")
 """Stages of work on a first impression of what is visible."""
@@ -38,6 +39,8 @@ class Task:
     method: str = ""
     rectangle: Rectangle = (0, 0, 0, 0)
     """What to denoise, as stored; as shown for "preview"."""
+    level: int = 0
+    """How far a "preview" is reduced."""
 
     @property
     def is_urgent(self) -> bool:
@@ -109,7 +112,10 @@ def _missing(image: Opened, result: Result, view: View) -> Rectangle | None:
 
 
 def _first_impression(image: Opened, wanted: Wanted, view: View) -> Iterator[Task]:
-    """Yield what is to be done for a view, unless something better has been done: the middle of it first."""
+    """Yield what is to be done for a view, unless something better has been done.
+
+    A view of many pixels is denoised reduced, at first more than the screen needs; the middle of any other comes first.
+    """
     settings, frame = wanted.settings, view.frame
     part = image.stored(view.rectangle)
     if result_of(image, wanted, settings.method).covers(frame, part):
@@ -117,14 +123,13 @@ def _first_impression(image: Opened, wanted: Wanted, view: View) -> Iterator[Tas
     cells = snapped(part, image.size)
     known = known_of(image, frame, settings.noise)
     if _is_reduced(image, view):
-        for x, y, width, height in (view.middle(SIDE << view.level), view.rectangle):
-            area = snapped((x, y, width, height), image.shown_size, SIDE << view.level)
-            shown = View(frame, (x, y, width, height), view.level)
-            preview = image.preview
-            if not (preview and preview.covers(result_key(settings, "fast", True), shown)):
-                yield Task("preview", image, wanted, frame, "fast", area)
-        if known is None:
-            yield Task("glance", image, wanted, frame)
+        preview, key = image.preview, result_key(settings, "fast", True)
+        for k, level in enumerate(_levels(view)):
+            if not (preview and preview.level <= level and preview.covers(key, view)):
+                area = snapped(view.rectangle, image.shown_size, SIDE << level)
+                yield Task("preview", image, wanted, frame, "fast", area, level)
+            if k == 0 and known is None:
+                yield Task("glance", image, wanted, frame)
         return
     if known is None:
         if math.prod(image.size) > SMALL:
@@ -139,6 +144,15 @@ def _first_impression(image: Opened, wanted: Wanted, view: View) -> Iterator[Tas
             done = [result_of(image, wanted, better, rough=True) for better in names[k:]]
             if not any(result.covers(frame, area) for result in done):
                 yield Task("quick", image, wanted, frame, name, area)
+
+
+def _levels(view: View) -> list[int]:
+    """Return the levels at which a view is denoised, one after the other: each has four times the pixels of the last."""
+    *_, width, height = view.rectangle
+    coarsest = view.level + 1
+    while width * height >> 2 * coarsest > _FIRST:
+        coarsest += 1
+    return list(range(coarsest, view.level - 1, -1))
 
 
 def _is_reduced(image: Opened, view: View) -> bool:
@@ -161,9 +175,8 @@ def result_of(image: Opened, wanted: Wanted, method: str, rough: bool = False) -
     """Return the result with a method, which may be incomplete."""
     key = result_key(wanted.settings, method, rough)
     result = image.results.get(key)
-    if result is None:
-        result = image.results[key] = image.new_result()
-    return result
+    # Threads that ask at the same time get the same result.
+    return image.results.setdefault(key, image.new_result()) if result is None else result
 
 
 def is_wanted(task: Task, gallery: Gallery) -> bool:

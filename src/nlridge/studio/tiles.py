@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
+from PIL.Image import Resampling
 
 from ..display import shades
-from .images import Opened, result_key
+from .images import Opened, Preview, result_key
 from .messages import Rectangle, View
 from .results import SIDE
 
@@ -30,7 +31,7 @@ def tile(
     channel: int | None,
     ends: tuple[float, float],
 ) -> tuple[bytes, str] | None:
-    """Return a tile as WebP, without loss, and its state, "exact" or "fast".
+    """Return a tile as WebP, without loss, and its state: "exact", "fast", or "coarse" if it was enlarged.
 
     It is empty if the tile does not exist yet, and None if it never will. `ends` are the values that are shown as black
     and white.
@@ -139,6 +140,8 @@ def _after(
     view = View(frame, rectangle, level)
     if preview is None or not preview.covers(result_key(settings, "fast", True), view):
         return None
+    if level < preview.level:
+        return _enlarged(preview, rectangle, level), "coarse"
     x, y, width, height = (
         -(-length // (1 << preview.level))
         for length in (
@@ -149,3 +152,14 @@ def _after(
     )
     part = preview.planes[:, y : y + height, x : x + width]
     return reduced(part, level - preview.level), "fast"
+
+
+def _enlarged(preview: Preview, rectangle: Rectangle, level: int) -> Pixels:
+    """Return a rectangle of a preview at a finer level than its own, interpolated."""
+    x, y, width, height = rectangle
+    block, step = 1 << preview.level, 1 << level
+    left, top = x - preview.rectangle[0], y - preview.rectangle[1]
+    box = (left / block, top / block, (left + width) / block, (top + height) / block)
+    size = (-(-width // step), -(-height // step))
+    planes = [Image.fromarray(plane) for plane in preview.planes.astype(np.float32, copy=False)]
+    return np.stack([np.asarray(plane.resize(size, Resampling.BILINEAR, box)) for plane in planes])

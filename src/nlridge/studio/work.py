@@ -1,14 +1,15 @@
-"""The work: one thread that always does what is most urgent, and drops what nobody wants any more.
+"""The work: threads that always do what is most urgent, and drop what nobody wants any more.
 
 There is no queue. What is to be done next follows from what the page wants at the moment (`Opened.wanted`) and from what
-has been done. Work on what is visible interrupts work on a whole image, which continues afterwards. The noise is
-measured in a thread of its own, since that cannot be interrupted.
+has been done. Work on what is visible interrupts work on a whole image, which continues afterwards. First impressions
+have a thread of their own, so that they need not wait until other work can be interrupted; it then waits for them. The
+noise is measured in a third thread, since that cannot be interrupted at all.
 """
 
 import threading
 import time
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -41,7 +42,7 @@ from .parts import (
     noise_arguments,
     planned,
 )
-from .results import SIDE, Result, snapped
+from .results import Result
 from .saving import target_of
 from .tasks import FIRST, GAIN, URGENT, Task, is_wanted, known_of, result_of, tasks, whole_of
 from .tiles import reduced_part
@@ -60,9 +61,11 @@ class Worker:
         self._version = self._looked = 0
         self._closing = False
         self._cold = ["fast", "standard"]  # methods whose kernels are not loaded yet
+        self.is_compiling = False
+        steps = {"first": self._impress, "studio": self._step, "noise": self._measure_next}
         self._threads = [
-            threading.Thread(target=self._loop, args=(find,), name=f"nlridge {name}", daemon=True)
-            for name, find in (("studio", self._step), ("noise", self._measure_next))
+            threading.Thread(target=self._loop, args=(step,), name=f"nlridge {name}", daemon=True)
+            for name, step in steps.items()
         ]
 
     def start(self) -> None:
@@ -87,34 +90,67 @@ class Worker:
         while not self._closing:
             version = self._version
             if not step():
-                with self._changed:
-                    self._changed.wait_for(lambda: self._version != version, 60)  # noqa: B023
+                self._wait(version)
+
+    def _wait(self, version: int) -> None:
+        """Wait until something has changed since a version."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._version != version, 60)
+
+    def _impress(self) -> bool:
+        """Make the next first impression, and return whether there was anything to do."""
+        task = self._next(lambda task: task.stage != "noise")
+        if task is None:
+            return self._cold[:1] == ["fast"] and self._warm_up()
+        if task.stage in FIRST:
+            self._do(task)
+            self.changed()  # the others have waited for it
+        return task.stage in FIRST
 
     def _step(self) -> bool:
         """Do the next thing, and return whether there was any."""
         task = self._next(lambda task: task.stage != "noise")
-        if task is None and self._cold:
-            self._warm_up(self._cold.pop(0))
-            return True
+        if task is None and self._cold == ["standard"]:
+            return self._warm_up()
         if task is None:
             return self.background(lambda: self._interrupt(saving=True))
+        if task.stage in FIRST:
+            return False
         self._do(task)
         self.changed()  # the noise may be measured now
         return True
 
-    def _warm_up(self, method: str) -> None:
-        """Load what a method needs, so that the first image need not wait for it."""
+    def _warm_up(self) -> bool:
+        """Load what the next method needs, so that the first image need not wait for it."""
 
         def stop(*_: int) -> None:
             if self._closing:
                 raise Cancelled
 
         planes = np.random.default_rng(0).normal(100, 20, (3, 128, 128)).astype(np.uint8)
-        with suppress(Cancelled), announcing(lambda: None):  # no page waits for it
-            denoised(planned(planes, measure(planes, "auto"), Settings(), method), stop)
+        with suppress(Cancelled), self._saying_when_compiling():
+            denoised(planned(planes, measure(planes, "auto"), Settings(), self._cold[0]), stop)
+        del self._cold[0]
+        self.changed()
+        return True
+
+    @contextmanager
+    def _saying_when_compiling(self) -> Iterator[None]:
+        """Tell all pages while kernels are compiled."""
+
+        def say(compiling: bool) -> None:
+            self.is_compiling = compiling
+            self.events.publish(type="compiling", compiling=compiling)
+
+        try:
+            with announcing(lambda: say(True)):
+                yield
+        finally:
+            if self.is_compiling:
+                say(False)
 
     def _measure_next(self) -> bool:
-        """Measure the noise of the next image; not before there is a first impression of it, which is more urgent."""
+        """Measure the noise of the next image; not before there is a first impression of it."""
         for image in self.gallery.by_use():
             task = next(tasks(image), None)
             if task is not None and task.stage == "noise":
@@ -132,7 +168,7 @@ class Worker:
         return None
 
     def _interrupt(self, stages: Collection[str] = URGENT, saving: bool = False) -> None:
-        """Do what has become urgent; called while something less urgent is under way.
+        """Do what has become urgent, or wait for it; called while something less urgent is under way.
 
         With `saving`, that includes whole images that a person waits for.
         """
@@ -145,15 +181,22 @@ class Worker:
         def is_urgent(task: Task) -> bool:
             return task.stage in stages or (saving and task.wanted.saving and task.stage != "noise")
 
-        while not self._closing and (task := self._next(is_urgent, 1)) is not None:
-            self._do(task)
+        while not self._closing:
+            version = self._version
+            task = self._next(is_urgent, 1)
+            if task is None:
+                return
+            if task.stage in FIRST:
+                self._wait(version)
+            else:
+                self._do(task)
         if self._closing:
             raise Cancelled
 
     def _do(self, task: Task) -> None:
         image = task.image
         try:
-            with announcing(lambda: self._say_progress(task, 0.0, "compiling for this CPU, once")):
+            with self._saying_when_compiling():
                 getattr(self, f"_{task.stage}")(task)
         except Cancelled:
             pass
@@ -185,33 +228,34 @@ class Worker:
     def _preview(self, task: Task) -> None:
         """Denoise a reduced copy of what is visible, for a first impression."""
         image, settings = task.image, task.wanted.settings
-        view = task.wanted.view
-        assert view is not None
-        seen = snapped(view.rectangle, image.shown_size, SIDE << view.level)
         planes = reduced_part(
-            image, image.layer.pixels, task.frame, seen, view.level, image.overviews
+            image, image.layer.pixels, task.frame, task.rectangle, task.level, image.overviews
         )
-        key = (task.frame, view.level, settings.noise)
+        key = (task.frame, task.level, settings.noise)
         if key not in image.glances:
-            image.glances[key] = glance(planes, self._reduced_choice(task, view.level))
+            image.glances[key] = glance(planes, self._reduced_choice(task))
         frame = planned(planes, image.glances[key], settings, "fast")
-        x, y, width, height = task.rectangle
-        spans = ((x - seen[0], width), (y - seen[1], height))
-        (left, columns), (top, rows) = (
-            (start >> view.level, -(-length // (1 << view.level))) for start, length in spans
-        )
-        result = denoised(frame, self._progress(task), (left, top, columns, rows))
+        result = denoised(frame, self._progress(task))
         rough = result_key(settings, "fast", True)
-        image.preview = Preview(rough, task.frame, view.level, task.rectangle, result)
+        image.preview = Preview(rough, task.frame, task.level, task.rectangle, result)
         self._say_tiles(task, task.rectangle, "fast")
 
-    def _reduced_choice(self, task: Task, level: int) -> Choice:
-        """Return the choice of noise for an image that is reduced."""
+    def _reduced_choice(self, task: Task) -> Choice:
+        """Return the choice of noise for an image that is reduced.
+
+        Whether noise is correlated takes long to find out. Before anything is known, it is taken for white, which it
+        nearly is when reduced.
+        """
         image, settings = task.image, task.wanted.settings
-        if image.raw or isinstance(settings.noise, str):
-            return "auto" if image.raw else str(settings.noise)
-        given = noise_arguments(image.measurable(task.frame), image.choice(settings))["sigma"]
-        return float(np.sqrt(np.mean(np.square(given)))) * 0.5**level  # white noise
+        if not (image.raw or isinstance(settings.noise, str)):
+            given = noise_arguments(image.measurable(task.frame), image.choice(settings))["sigma"]
+            return float(np.sqrt(np.mean(np.square(given)))) * 0.5**task.level  # white noise
+        if settings.noise != "auto" and not image.raw:
+            return settings.noise
+        known = known_of(image, task.frame, settings.noise)
+        if known is None:
+            return "gaussian"
+        return "auto" if known.kind == "correlated" else known.kind
 
     def _quick(self, task: Task) -> None:
         """Denoise what is visible, for a first impression: quickly, or without the frames around it."""
@@ -431,11 +475,11 @@ class Worker:
         noise = image.noise_described(task.frame)
         self.events.publish(type="noise", image=image.id, frame=task.frame, noise=noise)
 
-    def _say_progress(self, task: Task, done: float, words: str = "") -> None:
-        doing = f"denoising with {task.method}" if task.method else "estimating the noise"
+    def _say_progress(self, task: Task, done: float) -> None:
+        words = f"denoising with {task.method}" if task.method else "estimating the noise"
         stage = "visible" if task.stage in URGENT else "whole"
         revision = task.image.wanted.revision
-        facts = {"stage": stage, "done": round(done, 3), "words": words or doing}
+        facts = {"stage": stage, "done": round(done, 3), "words": words}
         self._say("progress", task.image, revision, **facts)
 
     def _say_tiles(

@@ -107,7 +107,9 @@ function paint(newView) {
   const kind = peeking ? "single" : chosenView();
   const { other, method } = image.settings;
   const against = other && !peeking ? "other" : "before";
-  const names = { before: "before", other, after: other ? method : "after", removed: "removed, amplified" };
+  const noise = image.noise ? image.noise.shown : 0;  // what was removed is shown from -4 to 4 times the noise
+  const amplified = noise > 0 ? ` × ${inFewDigits((image.white - image.black) / 8 / noise, 2)}` : "";
+  const names = { before: "before", other, after: other ? method : "after", removed: `removed, amplified${amplified}` };
   const shown = { slider: { left: against, right: "after" }, side: { left: against, second: "after" }, removed: { left: "removed" }, single: { left: "before" } }[kind];
   at("right").hidden = easel.querySelector(".divider").hidden = easel.querySelector(".split").hidden = !shown.right;
   at("second-figure").hidden = !shown.second;
@@ -121,7 +123,7 @@ function paint(newView) {
     if (k < 0) continue;
     const layer = entries[k][1];
     const state = image.error && layer !== "before" ? "failed" : states[k];
-    const said = layer === "before" ? "" : { fast: "preliminary", partly: "preliminary", waiting: "computing …", failed: "failed" }[state] || "";
+    const said = layer === "before" ? "" : { fast: "preliminary", coarse: "preliminary", partly: "preliminary", waiting: "computing …", failed: "failed" }[state] || "";
     tag.textContent = names[layer] + (said && ` · ${said}`);
     canvas.dataset.state = state;
   }
@@ -145,12 +147,13 @@ function drawSample() {
   for (const [side, value] of Object.entries(box)) at("sample").style[side] = `${value}px`;
 }
 
-// Tells the server what is visible, which it denoises first.
-let told = "", telling = null;
+// Tells the server what is visible, which it denoises first; at once, unless it was told a moment ago.
+let told = "", telling = null, toldAt = 0;
 function tellView() {
   if (telling) return;
   telling = setTimeout(async () => {
     telling = null;
+    toldAt = performance.now();
     if (!current || !view) return;
     const image = current;
     const seen = {
@@ -164,7 +167,7 @@ function tellView() {
       const { noise } = await request("PUT", `/api/images/${image.id}/view`, seen);
       if (seen.frame === image.frame) learn(image, noise);
     } catch { told = ""; }
-  }, 60);
+  }, toldAt + 60 - performance.now());
 }
 
 for (const choice of easel.querySelectorAll("[name=view]")) choice.addEventListener("change", () => stage.draw());
@@ -251,7 +254,7 @@ function drawPanel() {
 function drawNoise() {
   const { noise, settings } = current;
   const [kind] = Object.keys(settings.noise);
-  at("noise-words").textContent = noise ? noise.words + (noise.sure === false ? " (uncertain)" : "") : "Estimating …";
+  at("noise-words").textContent = noise ? asSentence(noise.words) + (noise.sure === false ? " (uncertain)" : "") : "Estimating …";
   at("noise-words").classList.toggle("waiting", !noise);
   at("noise-kind").value = kind === "kind" ? settings.noise.kind : kind;
   at("level-row").hidden = kind !== "level";
@@ -275,7 +278,8 @@ function drawChoices() {
   at("together").textContent = together ? `denoised together in ${together}` : "";
 }
 
-const inFewDigits = (value) => String(Number(value.toPrecision(4)));
+const inFewDigits = (value, digits = 4) => String(Number(value.toPrecision(digits)));
+const asSentence = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 
 function drawRange() {
   at("range").hidden = !isDeep(current);
@@ -301,7 +305,7 @@ function drawStatus() {
   const { progress, result, error } = image;
   const words = error || (progress ? progress.words || { visible: "Denoising the visible part …", whole: "Denoising the whole image …" }[progress.stage]
     : result ? (result.seconds < 0.05 ? "Done." : `Done in ${result.seconds.toFixed(result.seconds < 10 ? 1 : 0)} s.`) : image.noise ? "Denoising …" : "Estimating the noise …");
-  if (at("status").textContent !== words) at("status").textContent = words;
+  if (at("status").textContent !== asSentence(words)) at("status").textContent = asSentence(words);
   at("status").classList.toggle("failed", Boolean(error));
   at("progress").hidden = !progress;
   if (progress) at("progress").value = progress.done;
@@ -629,7 +633,18 @@ const RECEIVERS = {
   },
 };
 
+// Says that denoising is yet to be compiled, which happens at the first start.
+function drawCompiling(compiling) {
+  const [words] = at("compiling").getElementsByTagName("p");
+  words.textContent = compiling ? "Compiling for this computer's processor. This happens once and takes a quarter of a minute or so." : "";
+  at("compiling").hidden = !compiling;
+}
+
 function receive(event) {
+  if (event.type === "compiling") {
+    drawCompiling(event.compiling);
+    return;
+  }
   if (event.type === "folder") {
     if (event.folder) folder = event.folder;
     if (!folder) return;
@@ -661,6 +676,7 @@ async function synchronise() {
   document.body.classList.remove("lost");
   ({ methods, folder } = state);
   largest = state.largest_upload || Infinity;
+  drawCompiling(state.compiling);
   drawMethods();
   const alive = new Set(state.images.map(({ id }) => id));
   for (const described of state.images) adopt(described);

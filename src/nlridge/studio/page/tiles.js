@@ -147,12 +147,13 @@ export function makeTiles(repaint) {
       );
     }
     if (states.has("waiting")) return states.size > 1 ? "partly" : "waiting";
-    return states.has("fast") ? "fast" : "exact";
+    return ["coarse", "fast"].find((state) => states.has(state)) || "exact";
   }
 
   return {
     // Paints all canvases, `shown` being pairs of a canvas and a look, and returns the state of each: "exact" if all its
-    // pixels are those that will be saved, "fast" if some are preliminary, "partly" or "waiting" if some or all are to come.
+    // pixels are those that will be saved, "fast" if some are preliminary, "coarse" if some are also less sharp than the
+    // screen, "partly" or "waiting" if some or all are to come.
     paint(image, shown, view) {
       wanted.clear();
       const used = new Set();
