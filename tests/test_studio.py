@@ -280,6 +280,28 @@ def test_first_impressions_come_first_from_coarse_to_fine_or_from_the_middle_on(
     assert todo[1].rectangle == (768, 768, 1280, 1024)
 
 
+def test_work_on_an_image_ends_when_the_page_turns_to_another_unless_it_is_saved(tmp_path):
+    from nlridge.studio.errors import Cancelled
+    from nlridge.studio.events import Events
+    from nlridge.studio.messages import View
+    from nlridge.studio.tasks import tasks
+    from nlridge.studio.work import Worker
+
+    (image, gallery), (other, _) = (_looked_at(tmp_path, 3000, 4000, 3) for _ in range(2))
+    gallery.add(other)
+    worker = Worker(gallery, Events(Limits()), Limits())
+    view = View(0, (0, 0, 4000, 3000), 1)
+    image.want(view=view)
+    task = next(tasks(image))
+    worker._check(task)
+    other.want(view=view)
+    with pytest.raises(Cancelled):
+        worker._check(task)
+    image.want(saving=True)
+    other.want(view=view)
+    worker._check(task)
+
+
 def test_a_first_impression_does_not_wait_for_work_that_cannot_be_interrupted(
     tmp_path, monkeypatch
 ):

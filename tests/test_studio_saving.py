@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tifffile
 from PIL import Image
-from studio_client import picture, png, until
+from studio_client import Page, picture, png, serving, until
 
 from nlridge.cli import main
 from nlridge.files import read
@@ -185,3 +185,35 @@ def test_frames_of_a_video_are_shown_alone_until_it_is_saved(page, tmp_path):
     _, tile, headers = page.tile(image, revision=2, query="?frame=7")
     assert headers["x-state"] == "exact"
     np.testing.assert_array_equal(tile, decoded[0][7])
+
+
+def test_arrays_without_names_of_their_axes_are_stacks_or_in_colour(tmp_path):
+    folder = tmp_path / "arrays"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for name, shape in (("colour", (24, 32, 3)), ("stack", (3, 24, 32)), ("four", (2, 2, 24, 32))):
+        np.save(folder / f"{name}.npy", rng.normal(100, 20, shape).astype(np.float32))
+    with serving(tmp_path / "work", folder) as running:
+        page = Page(running.address)
+        files = {file["name"]: file for file in page.get("/api/state")[1]["folder"]["files"]}
+        for name, frames, words in (
+            ("colour", 1, ["--channel-axis", "2"]),
+            ("stack", 3, ["--stack-axis", "0"]),
+        ):
+            path = folder / f"{name}.npy"
+            status, image, _ = page("POST", f"/api/files/{files[path.name]['id']}/open")
+            assert status == 200
+            assert (image["width"], image["height"], len(image["frames"])) == (32, 24, frames)
+            assert "does not name its axes" in image["notes"][0]
+            _, data, _ = page.save(image)
+            command = page.get(f"/api/images/{image['id']}/commands")[1]["shell"].split()
+            assert command == ["nlridge", "denoise", *words, str(path)]
+            assert main([*command[1:-1], "--quiet", "-o", str(tmp_path / path.name), str(path)]) == 0  # fmt: skip
+            assert (tmp_path / path.name).read_bytes() == data
+        status, answer, _ = page("POST", f"/api/files/{files['four.npy']['id']}/open")
+        assert (status, "4 dimensions" in answer["error"]) == (422, True)
+        page("POST", "/api/folder/run", {"settings": {}})
+        until(lambda: not page.get("/api/state")[1]["folder"]["running"])
+        for name in ("colour", "stack"):  # the same in a run over the folder
+            made = (folder / f"{name}_denoised.npy").read_bytes()
+            assert made == (tmp_path / f"{name}.npy").read_bytes()

@@ -17,6 +17,16 @@ _LOGGERS = ("tifffile", "PIL", "pydicom", "nd2", "liffile", "nibabel", "nibabel.
 _LONGEST = 200  # characters of the message of a library
 
 
+class UnnamedAxes(ValueError):
+    """An array has more than two axes, and nothing names them."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__(
+            f"it has {len(shape)} dimensions, {shape}; expected 2, or --channel-axis or --stack-axis"
+        )
+        self.shape = shape
+
+
 @contextmanager
 def convert_errors(what: str, package: str = str(__package__)) -> Iterator[None]:
     """Turn any error of a library into a ValueError that starts with `what`; suppress warnings and log messages.
@@ -39,7 +49,9 @@ def convert_errors(what: str, package: str = str(__package__)) -> Iterator[None]
         ) from error
     except Exception as error:
         is_system_error = isinstance(error, OSError) and error.errno is not None
-        if is_system_error or (type(error) is ValueError and _is_raised_in(package, error)):
+        if is_system_error or (
+            type(error) in (ValueError, UnnamedAxes) and _is_raised_in(package, error)
+        ):
             raise
         raise ValueError(f"{what}: {one_line(error)}") from error
     finally:

@@ -33,8 +33,11 @@ def commands_for(image: Opened) -> dict[str, str]:
     path = image.path if image.beside else Path(image.path.name)
     arguments = arguments_of(image.measurable(0), settings, image.choice(settings))
     tile = {"tile": _TILE} if image.is_large and _suffix(path) in (".tif", ".npy") else {}
+    letters = image.axes or ""
+    names = {"channel_axis": "C", "stack_axis": "Q"}
+    axes = {name: letters.index(axis) for name, axis in names.items() if axis in letters}
     return {
-        "shell": command_for(path, None, arguments | tile),
+        "shell": command_for(path, None, arguments | axes | tile),
         "python": _python(image, path, arguments),
     }
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from secrets import token_urlsafe
 from typing import Any
 
-from ..files.damage import expect_regular
+from ..files.damage import UnnamedAxes, expect_regular
 from ..files.video import is_video_name
 from ..jobs.clips import clean_clip
 from ..jobs.paths import sources
@@ -14,6 +14,7 @@ from ..jobs.pictures import clean_file
 from ..jobs.words import printable
 from .errors import Cancelled, Refused, in_one_sentence
 from .events import Events
+from .opening import likely_axes
 from .saving import expect_no_link, target_of
 
 
@@ -122,7 +123,10 @@ class Folder:
             given = {"sigma": None, "noise": None, **arguments}
             clean_clip(path, target, codec=None, quality=None, **common, **given)
         else:
-            clean_file(path, target, axes=None, **common, **arguments)
+            try:
+                clean_file(path, target, axes=None, **common, **arguments)
+            except UnnamedAxes as error:
+                clean_file(path, target, axes=likely_axes(error), **common, **arguments)
 
     def _say(self, file: File, state: str) -> None:
         file.state = state

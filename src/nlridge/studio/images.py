@@ -81,6 +81,8 @@ class Opened:
     """Whether a single frame is too large to be denoised in memory."""
     raw: Picture | None = None
     """The raw picture that `picture` was developed from, if it is one of a camera."""
+    axes: str | None = None
+    """The axes, if the file does not name them."""
     id: str = field(default_factory=lambda: token_urlsafe(9))
     wanted: Wanted = field(default_factory=Wanted)
     touched: float = field(default_factory=time.monotonic)
@@ -283,6 +285,7 @@ class Opened:
             "can_save_beside": self.beside,
             "notes": [
                 *self.picture.notes,
+                *self._notes_on_axes(),
                 *(["raw: developed for the screen, saved as a raw image"] if self.raw else []),
                 *(
                     ["images of several shapes: the first is shown, all are saved"]
@@ -296,6 +299,12 @@ class Opened:
             "settings": wanted.settings.as_json(),
             "revision": wanted.revision,
         }
+
+    def _notes_on_axes(self) -> list[str]:
+        if self.axes is None:
+            return []
+        taken = "the last for that of colours" if "C" in self.axes else "the first for a stack"
+        return [f"the file does not name its axes: {taken}"]
 
     def noise_described(self, frame: int) -> dict[str, Any] | None:
         """Return what the page is told about the noise of a frame; None if nothing is known yet."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..files import Layer, Picture, read
+from ..files.damage import UnnamedAxes
 from ..files.develop import developed
 from ..files.orientation import turned
 from ..files.video import is_video_name
@@ -34,9 +35,13 @@ def opened(path: Path, name: str, folder: Path, limits: Limits, beside: bool = F
         return Opened(
             printable(name), Picture("video", [Layer(frames, "TYXC")]), path, folder, beside
         )
-    raw = None
+    raw, axes = None, None
     with reading:
-        picture = read(path)
+        try:
+            picture = read(path)
+        except UnnamedAxes as error:
+            axes = likely_axes(error)
+            picture = read(path, axes)
         if any(layer.mosaic is not None for layer in picture.layers):
             raw, picture = picture, as_shown(picture)
     sizes = [math.prod(height_and_width(layer)) for layer in picture.layers]
@@ -48,7 +53,15 @@ def opened(path: Path, name: str, folder: Path, limits: Limits, beside: bool = F
     ]
     picture = replace(picture, layers=layers)
     is_large = sizes[0] > limits.in_memory
-    return Opened(printable(name), picture, path, folder, beside, is_large, raw)
+    return Opened(printable(name), picture, path, folder, beside, is_large, raw, axes)
+
+
+def likely_axes(error: UnnamedAxes) -> str:
+    """Return what the axes of a file are, most likely, if it does not say: a stack, or colours along the last axis."""
+    *others, last = error.shape
+    if len(others) != 2:
+        raise error
+    return "YXC" if last == 3 < min(others) else "QYX"
 
 
 def as_shown(raw: Picture) -> Picture:

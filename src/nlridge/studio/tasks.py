@@ -42,10 +42,6 @@ class Task:
     level: int = 0
     """How far a "preview" is reduced."""
 
-    @property
-    def is_urgent(self) -> bool:
-        return self.stage in URGENT or self.wanted.saving
-
 
 def tasks(image: Opened) -> Iterator[Task]:
     """Yield what is left to do for an image, the most urgent first."""

@@ -48,6 +48,8 @@ from .tasks import FIRST, GAIN, URGENT, Task, is_wanted, known_of, result_of, ta
 from .tiles import reduced_part
 
 _EVERY = 0.1  # seconds between reports of progress
+_ROWS = 256  # rounded at a time, which takes several times their memory
+_SOME = 2**22  # pixels of a large image that what was removed is computed from
 
 
 class Worker:
@@ -128,7 +130,7 @@ class Worker:
                 raise Cancelled
 
         planes = np.random.default_rng(0).normal(100, 20, (3, 128, 128)).astype(np.uint8)
-        with suppress(Cancelled), self._saying_when_compiling():
+        with suppress(Exception), self._saying_when_compiling():  # errors are told with an image
             denoised(planned(planes, measure(planes, "auto"), Settings(), self._cold[0]), stop)
         del self._cold[0]
         self.changed()
@@ -381,7 +383,7 @@ class Worker:
             return
         planes, after = image.planes(task.frame), image.planes(task.frame, result.pixels)
         if image.is_large:  # some of the rows suffice
-            step = -(-planes[0].size // self.limits.in_memory)
+            step = -(-planes[0].size // _SOME)
             planes, after = planes[:, ::step], after[:, ::step]
         frame = planned(planes, image.measured[task.frame, settings.noise], settings, "fast")
         floats = after if after.dtype.kind == "f" else after.astype(np.float32)
@@ -434,7 +436,9 @@ class Worker:
         left, top, width, height = task.rectangle
         stored = task.image.planes(task.frame, result.pixels)
         part = stored[:, top : top + height, left : left + width]
-        part[...] = as_saved(pixels, part.dtype)
+        for row in range(0, height, _ROWS):
+            some = slice(row, row + _ROWS)
+            part[:, some] = as_saved(pixels[:, some], part.dtype)
         result.mark(task.frame, task.rectangle)
 
     def _progress(self, task: Task) -> Callable[[int, int], None]:
@@ -462,7 +466,7 @@ class Worker:
         if self._closing or not is_wanted(task, self.gallery):
             raise Cancelled
         first = self.gallery.by_use()[0]
-        if not task.is_urgent and first is not task.image:
+        if not task.image.wanted.saving and first is not task.image:
             others = tasks(first)
             if any(other.stage != "noise" for other in others):
                 raise Cancelled  # the page has turned to another image

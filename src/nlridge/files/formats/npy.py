@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..damage import UnnamedAxes
 from ..picture import Layer, Picture
 
 NAME = "NPY"
@@ -40,8 +41,9 @@ def named_axes(shape: tuple[int, ...], axes: str | None) -> str:
     """Return the letters of the axes: YX for two dimensions; more must be given."""
     letters = axes or "YX"
     if len(letters) != len(shape):
-        remedy = "--channel-axis or --stack-axis" if axes is None else "other axes"
+        if axes is None:
+            raise UnnamedAxes(shape)
         raise ValueError(
-            f"it has {len(shape)} dimensions, {shape}; expected {len(letters)}, or {remedy}"
+            f"it has {len(shape)} dimensions, {shape}; expected {len(letters)}, or other axes"
         )
     return letters

@@ -636,7 +636,7 @@ const RECEIVERS = {
 // Says that denoising is yet to be compiled, which happens at the first start.
 function drawCompiling(compiling) {
   const [words] = at("compiling").getElementsByTagName("p");
-  words.textContent = compiling ? "Compiling for this computer's processor. This happens once and takes a quarter of a minute or so." : "";
+  words.textContent = compiling ? "Compiling for this computer's processor. This happens once and takes about 15 seconds." : "";
   at("compiling").hidden = !compiling;
 }
 
