@@ -250,6 +250,22 @@ def test_many_images_stay_within_the_bound_of_memory(tmp_path):
         assert len(list((tmp_path / "work").iterdir())) == len(list(gallery))
 
 
+def test_results_of_a_large_image_stay_within_the_bound_of_the_disk(tmp_path):
+    bound = 6 * 300 * 300
+    with serving(tmp_path / "work", in_memory=10_000, disk=bound) as running:
+        page = Page(running.address)
+        image = page.open("large.png", png(300, 300))
+        page.see(image)
+        (opened,) = running.studio.gallery
+        for k in range(8):
+            page.set(image, method="fast", noise={"level": 10 + k})
+            page.finished(image)
+            assert opened.bytes_on_disk <= bound
+        written = [file.stat().st_size for file in opened.folder.iterdir() if file.is_file()]
+        assert len(opened.results) < 8  # not one for each of the settings
+        assert sum(written) < 1.75 * bound  # with what the results are made from
+
+
 def test_the_number_of_images_and_of_pages_is_bounded(tmp_path):
     with serving(tmp_path / "work", images=3, clients=2) as running:
         page = Page(running.address)

@@ -3,6 +3,10 @@
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
 
 from .images import Opened, methods_of, result_key
 from .limits import Limits
@@ -44,11 +48,11 @@ class Gallery:
         limit = self._limits
         images = self.by_use()
         for image in reversed(images):
-            if sum(other.nbytes for other in images) <= limit.memory:
+            if self._is_within_bounds(images):
                 break
             forget_old_results(image)
         while len(images) > 1 and (
-            len(images) > limit.images or sum(other.nbytes for other in images) > limit.memory
+            len(images) > limit.images or not self._is_within_bounds(images)
         ):
             oldest = images.pop()
             if oldest is current:
@@ -56,6 +60,14 @@ class Gallery:
                 oldest = images.pop()
             self.remove(oldest)
             self._say_dropped(oldest)
+
+    def _is_within_bounds(self, images: list[Opened]) -> bool:
+        """Return whether some images take no more memory and disk than they may."""
+        limit = self._limits
+        return (
+            sum(image.nbytes for image in images) <= limit.memory
+            and sum(image.bytes_on_disk for image in images) <= limit.disk
+        )
 
 
 def forget_old_results(image: Opened) -> None:
@@ -67,4 +79,7 @@ def forget_old_results(image: Opened) -> None:
         for alone in (False, True)
     }
     for key in [key for key in image.results if key not in kept]:
-        image.results.pop(key, None)
+        result = image.results.pop(key, None)
+        if result is not None and isinstance(result.pixels, np.memmap):
+            with suppress(OSError):  # Windows keeps a file that is still shown until it is closed
+                Path(str(result.pixels.filename)).unlink(missing_ok=True)

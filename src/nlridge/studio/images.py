@@ -145,6 +145,14 @@ class Opened:
     @property
     def nbytes(self) -> int:
         """Bytes of memory, apart from what is on the disk."""
+        return self._bytes(on_disk=False)
+
+    @property
+    def bytes_on_disk(self) -> int:
+        """Bytes of pixels that are on the disk, rather than in memory."""
+        return self._bytes(on_disk=True)
+
+    def _bytes(self, on_disk: bool) -> int:
         results = list(self.results.values())
         pictures = [self.picture, self.raw, *(result.raw for result in results)]
         held = [(layer.pixels, 1.0) for picture in pictures if picture for layer in picture.layers]
@@ -153,8 +161,8 @@ class Opened:
             held.append((result.pixels, result.done.mean() if is_array else 1.0))
         if self.floats:
             held.append((self.floats[1], 1.0))
-        in_memory = [pair for pair in held if not isinstance(pair[0], np.memmap)]
-        return round(sum(pixels.nbytes * share for pixels, share in in_memory))
+        counted = [pair for pair in held if isinstance(pair[0], np.memmap) == on_disk]
+        return round(sum(pixels.nbytes * share for pixels, share in counted))
 
     def planes(self, frame: int, pixels: Pixels | None = None) -> Pixels:
         """Return a frame of the image, or of a result, as a view of (channels, height, width)."""

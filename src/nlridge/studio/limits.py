@@ -31,6 +31,8 @@ class Limits:
     """Events that a page may be behind."""
     memory: int = field(default_factory=share_of_memory)
     """Bytes of the pixels of all opened images and of their results, apart from what is on the disk."""
+    disk: int = 16 * 2**30
+    """Bytes of the pixels of large images and of their results, which are on the disk."""
     in_memory: int = 32_000_000
     """Pixels of the largest image that is kept and denoised in memory."""
     images: int = 200
