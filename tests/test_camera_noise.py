@@ -220,6 +220,14 @@ def test_higher_frequencies_grow_with_low_ones_in_texture_and_not_in_noise():
     assert texture.growth > 0.4
 
 
+def test_strong_texture_is_not_taken_to_be_noise():
+    """Such as fur: it is strong nearly everywhere, and stronger in some areas."""
+    y, x = np.mgrid[:256, :320]
+    contrast = np.exp(0.3 * np.sin(x / 50) * np.cos(y / 40))
+    fur = 110 + 22 * contrast * correlated(x.shape, 0.8)
+    assert not estimate(np.rint(fur).clip(0, 255)[None]).sure
+
+
 def test_flat_graphics_are_not_taken_to_be_noisy():
     y, x = np.mgrid[:300, :400]
     image = np.zeros((3, 300, 400))
@@ -272,6 +280,45 @@ def test_noise_of_a_jpeg_is_recognised(quality):
     of_planes = np.einsum("pc,cdij,pd->pij", OPPONENT, found.correlation, OPPONENT)
     level = np.median(found.base.sigmas) * np.sqrt(at(of_planes, 0, 0)[0])
     assert 6 < level < 14
+
+
+def without_weak_coefficients(image, least):
+    """The image with all weak cosine coefficients of 8 x 8 pixels set to 0, as by a camera or JPEG."""
+    k = np.arange(8)
+    cosines = np.cos(np.pi * (2 * k + 1) * k[:, None] / 16) / 2
+    cosines[0] /= np.sqrt(2)
+    height, width = image.shape
+    blocks = image.reshape(height // 8, 8, width // 8, 8).swapaxes(1, 2)
+    coefficients = cosines @ blocks @ cosines.T
+    coefficients[np.abs(coefficients) < least] = 0
+    return (cosines.T @ coefficients @ cosines).swapaxes(1, 2).reshape(image.shape)
+
+
+def test_noise_that_is_sparse_in_calm_areas_is_stronger_and_whiter_elsewhere():
+    y, x = np.mgrid[:384, :384]
+    rough = x >= 192
+    clean = 110 + 60 * np.sin(x / 150) * np.cos(y / 170) + 25 * rough * correlated(x.shape, 0.5, 7)
+    noisy = np.rint(without_weak_coefficients(clean + 5 * correlated(x.shape, 0.7), 10))
+    error = noisy - clean
+    (calm, there), (calm_next, next_there) = (
+        (values[:, :180].std(), values[:, 200:].std()) for values in (error, np.diff(error))
+    )
+    # Of neighbours: the variance of their difference is 2 (1 - correlation) in units of theirs.
+    correlations = [1 - (b / a) ** 2 / 2 for a, b in ((calm, calm_next), (there, next_there))]
+    assert there > 1.4 * calm
+    assert correlations[1] < correlations[0] - 0.25
+    found = estimate(noisy[None])
+    assert np.median(found.base.sigmas) == pytest.approx(there, rel=0.2)
+    assert at(found.correlation, 0, 1)[0, 0] == pytest.approx(correlations[1], abs=0.15)
+
+
+def test_sparse_noise_is_strong_at_any_brightness():
+    correlation = np.zeros((1, 1, 31, 31))
+    correlation[..., 15, 15] = 1
+    curve = CurveNoise([10, 100, 200], [1, 4, 3])
+    for sparse, least in ((True, 2.4), (False, 1)):
+        measured = camera._Measured(curve, correlation, sparse, span=2.0, growth=0.0)
+        assert camera._in_most_areas(measured)[0].sigmas == pytest.approx((least, 4, 3))
 
 
 def test_the_image_is_not_changed():

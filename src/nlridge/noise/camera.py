@@ -6,13 +6,14 @@ of the brightness [1]_ [2]_. Selecting blocks by the lowest frequencies does not
 noise is at the lowest frequencies, where the image is, follows from the others if its spectrum is separable there.
 
 Where no area is calm, texture is taken for noise. And cameras and JPEG remove more noise from calm areas than from
-others, by rounding small coefficients to 0: then the noise that is left is sparse. So the level is chosen at last, by a
-few trial runs on a small part of the image. If too little noise is removed, both the result and what was removed contain
-noise, and if too much is removed, both contain texture. At the right level, they are least alike. How clearly they
-are so tells noise from the texture of an image without noise. So does what blocks have in common: noise is the same in
-all of them, whereas blocks with more texture at low frequencies have more of it at higher ones, too. Where it is not
-clear which of the two it is, so little is removed that it could not be seen if it were texture. If it is noise, that is
-worth more than it seems: a half of the right change removes three quarters of the error that all of it removes.
+others, by rounding small coefficients to 0: then the noise that is left is sparse. Elsewhere it is stronger, closer to
+white noise, and depends less on the brightness. So the level is chosen at last, by a few trial runs on a small part of
+the image. If too little noise is removed, both the result and what was removed contain noise, and if too much is
+removed, both contain texture. At the right level, they are least alike. How clearly they are so tells noise from the
+texture of an image without noise. So does what blocks have in common: noise is the same in all of them, whereas blocks
+with more texture at low frequencies have more of it at higher ones, too. Where it is not clear which of the two it is,
+so little is removed that it could not be seen if it were texture. If it is noise, that is worth more than it seems: a
+half of the right change removes three quarters of the error that all of it removes.
 
 .. [1] M. Colom and A. Buades, "Analysis and extension of the Ponomarenko et al. method, estimating a noise curve from
    a single image", Image Processing On Line 3, 2013.
@@ -54,6 +55,11 @@ _SPARSE = (
     0.97  # noise is sparse if the median of its squares, relative to Gaussian noise, is below this
 )
 _MISSED = 1.6  # typical ratio between the levels of sparse noise in most areas and in calm ones
+# Texture makes the minimum of the likeness too low. If the likeness falls there by less than the first of these factors,
+# the level is raised by a power of what is missing, up to a factor.
+_CLEAR_FALL, _SHALLOW, _MOST_RAISED = 1.75, 1.3, 2.2
+_EVEN = 0.6  # the least level of sparse noise at any brightness, relative to the largest
+_WHITER = 0.3  # share of the variance of sparse noise, in brightness, that is white and missing in calm areas
 _RISE = 1.05  # the likeness has passed a minimum if it is this much larger again
 _CHANCE = 0.01  # likeness of unrelated images
 # The energies of blocks of noise begin abruptly: the calmest twentieth of them spans a ratio of about 1.8. Those of
@@ -64,6 +70,9 @@ _LESS_CALM = (0.2, 0.3)  # blocks between these quantiles of energy are compared
 _INVISIBLE = 1 / 350
 # How much the likeness must fall, for each unit of the span and of the growth.
 _NEED_SPAN, _NEED_GROWTH = 0.05, 0.9
+# Strong noise hides the growth that texture causes. So growth counts more if the level is above this share of the range:
+# in proportion to the level, up to a factor.
+_STRONG, _MOST_STRONG = 0.024, 3.0
 
 
 class CorrelatedEstimate(NamedTuple):
@@ -95,16 +104,23 @@ def correlated_noise_of(
     measured = _measured(pixels, excluded, clipped)
     if measured is None:
         return None
-    level = _best_level(pixels, excluded, measured, denoise)
-    needed = 1 + _NEED_SPAN * measured.span + _NEED_GROWTH * max(measured.growth, 0)
+    part = _part_of(pixels, excluded)
+    level = _best_level(part, measured, denoise)
+    base, correlation = _in_most_areas(measured)
+    base = _scaled(base, level.factor)
+    contrast = float(np.ptp(part.image))
+    strong = float(np.median(measured.base.sigmas)) / max(_STRONG * contrast, 1e-300)
+    growth = max(measured.growth, 0.0) * min(max(strong, 1.0), _MOST_STRONG)
+    needed = 1 + _NEED_SPAN * measured.span + _NEED_GROWTH * growth
     irregular = measured.span >= _REGULAR
-    return CorrelatedEstimate(
-        _scaled(measured.base, level.factor),
-        measured.correlation,
-        sure=irregular and level.fall >= needed,
-        share=min(1.0, level.invisible / max(level.removed, 1e-300)) if irregular else 0.0,
-        invisible=level.invisible,
-    )
+    sure = irregular and level.fall >= needed
+    invisible = _INVISIBLE * contrast
+    share = float(sure)
+    if irregular and not sure:
+        residual = part.image - denoise(part.image, base, correlation)
+        removed = math.sqrt(float(np.mean(residual[:, part.counted] ** 2)))
+        share = min(1.0, invisible / max(removed, 1e-300))
+    return CorrelatedEstimate(base, correlation, sure, share, invisible)
 
 
 def _scaled(curve: CurveNoise, factor: float) -> CurveNoise:
@@ -329,6 +345,23 @@ def _is_sparse(powers: Array) -> bool:
     return float(np.median(powers)) < _SPARSE * 0.455  # the median of a squared Gaussian variable
 
 
+def _in_most_areas(measured: _Measured) -> tuple[CurveNoise, Array]:
+    """Level, up to a factor, and correlation of the noise outside of calm areas.
+
+    They differ if the noise of calm areas is sparse. JPEG has rounded weak coefficients there to 0, which are those of high
+    frequencies, and all of them where there is little noise. Texture keeps them from being rounded to 0.
+    """
+    base, correlation = measured.base, measured.correlation
+    if not measured.sparse:
+        return base, correlation
+    sigmas = np.array(base.sigmas)
+    even = CurveNoise(base.values, np.maximum(sigmas, _EVEN * sigmas.max()))
+    mean = _brightness_first(len(correlation))[:, 0]
+    white = _WHITER * np.einsum("c,cdij,d->ij", mean, correlation, mean)
+    white[_BLOCK - 1, _BLOCK - 1] = 0
+    return even, correlation - np.outer(mean, mean)[:, :, None, None] * white
+
+
 def _covariance(spectrum: Array) -> Array:
     """The covariance at each shift of less than a block, from the mean squares of the coefficients of blocks."""
     shifts = np.arange(_BLOCK)
@@ -355,34 +388,38 @@ class _Level(NamedTuple):
     """Relative to the level measured."""
     fall: float
     """By what factor the likeness fell up to there."""
-    removed: float
-    """The root mean square of the residual at this level."""
-    invisible: float
-    """The same of a residual so weak that it could not be seen."""
 
 
-def _best_level(
-    pixels: Sequence[Array], excluded: Sequence[Mask], measured: _Measured, denoise: Denoise
-) -> _Level:
+class _Part(NamedTuple):
+    """The part of an image for trial runs."""
+
+    image: Array
+    """(channels, height, width); excluded pixels are no brighter or darker than the others."""
+    counted: Mask
+    """The pixels that are not excluded."""
+
+
+def _part_of(pixels: Sequence[Array], excluded: Sequence[Mask]) -> _Part:
+    rows, columns = (_places(length) for length in pixels[0].shape)
+    part = np.ix_(rows, columns)
+    image = np.stack([channel[part] for channel in pixels])
+    counted = ~np.any([mask[part] for mask in excluded], axis=0)
+    if not counted.any():
+        return _Part(np.zeros_like(image), ~counted)
+    return _Part(np.clip(image, image[:, counted].min(), image[:, counted].max()), counted)
+
+
+def _best_level(part: _Part, measured: _Measured, denoise: Denoise) -> _Level:
     """Find the level at which result and residual are least alike.
 
     It is the first minimum from below: a result that is far too smooth has little in common with anything. Unless the
     noise is sparse, the level measured is an upper limit.
     """
-    rows, columns = (_part(length) for length in pixels[0].shape)
-    part = np.ix_(rows, columns)
-    image = np.stack([channel[part] for channel in pixels])
-    counted = ~np.any([mask[part] for mask in excluded], axis=0)
-    if not counted.any():
-        return _Level(1.0, 1.0, 1.0, 0.0)
-    low, high = image[:, counted].min(), image[:, counted].max()
-    image = np.clip(image, low, high)
+    image, counted = part
     radius = _detail_radius(measured.correlation)
     likeness: list[float] = []
-    removed: list[float] = []
     for factor in _FACTORS if measured.sparse else [f for f in _FACTORS if f <= 1]:
         residual = image - denoise(image, _scaled(measured.base, factor), measured.correlation)
-        removed.append(math.sqrt(float(np.mean(residual[:, counted] ** 2))))
         gray, rest = image.mean(axis=0) - residual.mean(axis=0), residual.mean(axis=0)
         likeness.append(_likeness(_details(gray, radius)[counted], _details(rest, radius)[counted]))
         if likeness[-1] > _RISE * min(likeness):
@@ -396,13 +433,12 @@ def _best_level(
         step = _FACTORS[best + 1] / factor
         factor *= step ** ((below - above) / (2 * (below + above - 2 * least)))
     if measured.sparse:  # half way to what is typical, as texture makes the minimum too low
-        factor = math.sqrt(factor * _MISSED)
-    tried = _FACTORS[: len(removed)]
-    at_factor = float(np.interp(factor, tried, removed)) * max(1.0, factor / tried[-1]) ** 2
-    return _Level(factor, fall, at_factor, _INVISIBLE * float(high - low))
+        shallow = min(max(_CLEAR_FALL / fall, 1.0) ** _SHALLOW, _MOST_RAISED)
+        factor = math.sqrt(factor * _MISSED) * shallow
+    return _Level(factor, fall)
 
 
-def _part(length: int) -> npt.NDArray[np.intp]:
+def _places(length: int) -> npt.NDArray[np.intp]:
     """Which rows, or columns, belong to the part of the image for trial runs: all, or two runs of them."""
     if length <= _PART:
         return np.arange(length)
