@@ -141,7 +141,7 @@ def _large(path, changes):
 _WORDS = {
     "seen": "the image before",
     "first": "the first clean pixels",
-    "fast": "a clean view",
+    "fast": "a clean view, as sharp as the screen",
     "visible": "the visible pixels that will be saved",
     "whole": "the final result",
 }
@@ -155,8 +155,9 @@ def _print_marks(driver, words, last, marks=("seen", "first", "fast")):
         print(f"  {words} {_WORDS[mark]}: {found[mark]:.2f}", flush=True)
 
 
-# Marks, in seconds since the latest `begin`: when the image is seen, when its first clean pixels are, when there is a clean
-# pixel everywhere in view, when those in view will be saved, and when the whole image is done.
+# Marks, in seconds since the latest `begin`: when the image is seen, when its first clean pixels are, which may be less
+# sharp than the screen, when there is a clean pixel everywhere in view, when those in view will be saved, and when the
+# whole image is done.
 _OBSERVE = """
 const state = (id) => document.getElementById(id).dataset.state;
 let start = 0, renewed = false;

@@ -192,7 +192,7 @@ def test_arrays_without_names_of_their_axes_are_stacks_or_in_colour(tmp_path):
     folder.mkdir()
     rng = np.random.default_rng(0)
     for name, shape in (("colour", (24, 32, 3)), ("stack", (3, 24, 32)), ("four", (2, 2, 24, 32))):
-        np.save(folder / f"{name}.npy", rng.normal(100, 20, shape).astype(np.float32))
+        np.save(folder / f"{name}.npy", rng.normal(100, 20, shape).astype(">f4"))
     with serving(tmp_path / "work", folder) as running:
         page = Page(running.address)
         files = {file["name"]: file for file in page.get("/api/state")[1]["folder"]["files"]}
@@ -204,6 +204,7 @@ def test_arrays_without_names_of_their_axes_are_stacks_or_in_colour(tmp_path):
             status, image, _ = page("POST", f"/api/files/{files[path.name]['id']}/open")
             assert status == 200
             assert (image["width"], image["height"], len(image["frames"])) == (32, 24, frames)
+            assert image["dtype"] == "float32"
             assert "does not name its axes" in image["notes"][0]
             _, data, _ = page.save(image)
             command = page.get(f"/api/images/{image['id']}/commands")[1]["shell"].split()

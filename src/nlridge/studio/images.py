@@ -282,7 +282,7 @@ class Opened:
             "name": self.name,
             "width": width,
             "height": height,
-            "dtype": str(self.layer.pixels.dtype),
+            "dtype": self.layer.pixels.dtype.name,  # in whatever order of bytes
             "colour": self.in_colour,
             "channels": self.channel_names(),
             "frames": self.frame_names(),
@@ -311,8 +311,8 @@ class Opened:
     def _notes_on_axes(self) -> list[str]:
         if self.axes is None:
             return []
-        taken = "the last for that of colours" if "C" in self.axes else "the first for a stack"
-        return [f"the file does not name its axes: {taken}"]
+        taken = "last is taken for colours" if "C" in self.axes else "first is taken for a stack"
+        return [f"the file does not name its axes: the {taken}"]
 
     def noise_described(self, frame: int) -> dict[str, Any] | None:
         """Return what the page is told about the noise of a frame; None if nothing is known yet."""
