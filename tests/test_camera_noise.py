@@ -228,6 +228,16 @@ def test_strong_texture_is_not_taken_to_be_noise():
     assert not estimate(np.rint(fur).clip(0, 255)[None]).sure
 
 
+def test_texture_of_bright_objects_is_not_taken_to_be_noise():
+    y, x = np.mgrid[:256, :320]
+    texture = (
+        0.2 * 60 ** (x / 320) * correlated(x.shape, 0.8)
+    )  # 60 times as strong where it is bright
+    clean = 30 + 0.6 * x + texture
+    assert not estimate(clean[None]).sure
+    assert estimate((clean + 3 * correlated(x.shape, 0.8, 1))[None]).sure
+
+
 def test_flat_graphics_are_not_taken_to_be_noisy():
     y, x = np.mgrid[:300, :400]
     image = np.zeros((3, 300, 400))

@@ -73,6 +73,8 @@ _NEED_SPAN, _NEED_GROWTH = 0.05, 0.9
 # Strong noise hides the growth that texture causes. So growth counts more if the level is above this share of the range:
 # in proportion to the level, up to a factor.
 _STRONG, _MOST_STRONG = 0.024, 3.0
+# Noise is not this many times stronger at one brightness than at another: that is the texture of bright objects.
+_MOST_UNEVEN = 16.0
 
 
 class CorrelatedEstimate(NamedTuple):
@@ -113,7 +115,8 @@ def correlated_noise_of(
     growth = max(measured.growth, 0.0) * min(max(strong, 1.0), _MOST_STRONG)
     needed = 1 + _NEED_SPAN * measured.span + _NEED_GROWTH * growth
     irregular = measured.span >= _REGULAR
-    sure = irregular and level.fall >= needed
+    even = max(measured.base.sigmas) <= _MOST_UNEVEN * min(measured.base.sigmas)
+    sure = irregular and even and level.fall >= needed
     invisible = _INVISIBLE * contrast
     share = float(sure)
     if irregular and not sure:
