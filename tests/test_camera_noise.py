@@ -229,10 +229,9 @@ def test_strong_texture_is_not_taken_to_be_noise():
 
 
 def test_texture_of_bright_objects_is_not_taken_to_be_noise():
-    y, x = np.mgrid[:256, :320]
-    texture = (
-        0.2 * 60 ** (x / 320) * correlated(x.shape, 0.8)
-    )  # 60 times as strong where it is bright
+    _, x = np.mgrid[:256, :320]
+    # 60 times as strong where it is bright.
+    texture = 0.2 * 60 ** (x / 320) * correlated(x.shape, 0.8)
     clean = 30 + 0.6 * x + texture
     assert not estimate(clean[None]).sure
     assert estimate((clean + 3 * correlated(x.shape, 0.8, 1))[None]).sure
