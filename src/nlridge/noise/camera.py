@@ -72,7 +72,7 @@ _INVISIBLE = 1 / 350
 _NEED_SPAN, _NEED_GROWTH = 0.05, 0.9
 # Strong noise hides the growth that texture causes. So growth counts more if the level is above this share of the range:
 # in proportion to the level, up to a factor.
-_STRONG, _MOST_STRONG = 0.024, 3.0
+_STRONG, _MOST_STRONG = 0.024, 2.0
 # Noise is not this many times stronger at one brightness than at another: that is the texture of bright objects.
 _MOST_UNEVEN = 16.0
 
