@@ -55,8 +55,8 @@ _SPARSE = (
     0.97  # noise is sparse if the median of its squares, relative to Gaussian noise, is below this
 )
 _MISSED = 1.6  # typical ratio between the levels of sparse noise in most areas and in calm ones
-# Texture makes the minimum of the likeness too low. If the likeness falls there by less than the first of these factors,
-# the level is raised by a power of what is missing, up to a factor.
+# Texture makes the level of least likeness too low, the more so the shallower the minimum is. If the likeness falls by a
+# factor of less than _CLEAR_FALL, the level is multiplied by (_CLEAR_FALL / fall)**_SHALLOW, at most by _MOST_RAISED.
 _CLEAR_FALL, _SHALLOW, _MOST_RAISED = 1.75, 1.3, 2.2
 _EVEN = 0.6  # the least level of sparse noise at any brightness, relative to the largest
 _WHITER = 0.3  # share of the variance of sparse noise, in brightness, that is white and missing in calm areas

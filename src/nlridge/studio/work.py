@@ -245,8 +245,8 @@ class Worker:
     def _reduced_choice(self, task: Task) -> Choice:
         """Return the choice of noise for an image that is reduced.
 
-        Whether noise is correlated takes long to find out. Before anything is known, it is taken for white, which it
-        nearly is when reduced.
+        Testing noise for correlation is slow. Until it has been measured, noise is assumed to be white, which is
+        nearly true of a reduced image.
         """
         image, settings = task.image, task.wanted.settings
         if not (image.raw or isinstance(settings.noise, str)):
