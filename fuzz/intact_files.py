@@ -22,6 +22,8 @@ from .microscopes import czi_bytes, lif_bytes, nd2_bytes
 
 Random = np.random.Generator
 
+_UUID = "urn:uuid:00000000-0000-1000-8000-000000000000"  # a new one for each file would not repeat
+
 
 def intact_file(rng: Random) -> tuple[str, bytes]:
     makers = [
@@ -120,7 +122,7 @@ def _tiff(rng: Random) -> tuple[str, bytes]:
         tifffile.imwrite(data, pixels, imagej=True, metadata={"axes": "TCYX", "fps": 5.0})
     elif kind == "ome":
         pixels = _pixels(rng, dtype, frames, 2, height, width)
-        tifffile.imwrite(data, pixels, ome=True, photometric="minisblack", metadata={"axes": "ZCYX"}, **form, **options)  # fmt: skip
+        tifffile.imwrite(data, pixels, ome=True, photometric="minisblack", metadata={"axes": "ZCYX", "UUID": _UUID}, **form, **options)  # fmt: skip
     elif kind in ("jpeg", "image"):
         options = {"compression": "jpeg" if kind == "jpeg" else rng.choice(["png", "webp", "jpeg2000"])}  # fmt: skip
         tifffile.imwrite(data, _pixels(rng, np.uint8, height, width, 3), photometric="rgb", **form, **options)  # fmt: skip
@@ -154,7 +156,10 @@ def _fits(rng: Random) -> tuple[str, bytes]:
     image.header["OBJECT"] = "M 31"
     table = fits.BinTableHDU.from_columns([fits.Column("x", "J", array=np.arange(3))])
     units = [image, table] if rng.random() < 0.3 else [image]
-    fits.HDUList(units).writeto(data, checksum=bool(rng.random() < 0.3))
+    if rng.random() < 0.3:
+        for unit in units:
+            unit.add_checksum(when="without the time")
+    fits.HDUList(units).writeto(data)
     return ".fits", data.getvalue()
 
 
@@ -179,6 +184,7 @@ def _mrc(rng: Random) -> tuple[str, bytes]:
             if pixels.ndim == 3 and rng.random() < 0.5:
                 file.set_image_stack()
             file.voxel_size = 1.5
+            file.header.label[0] = "without the time"
 
     return ".mrc", _by_file(".mrc", save)
 
@@ -212,7 +218,12 @@ def _dicom(rng: Random) -> tuple[str, bytes]:
     data["PixelData"].VR = "OW"
     packed = rng.choice(["", "rle", "jpegls", "jpeg2k"])
     if packed == "rle" and pixels.dtype.kind == "u":
-        data.compress(pydicom.uid.RLELossless, pixels, encoding_plugin="pydicom")
+        data.compress(
+            pydicom.uid.RLELossless,
+            pixels,
+            encoding_plugin="pydicom",
+            generate_instance_uid=False,
+        )
     elif packed and pixels.dtype == np.uint16:
         encode = imagecodecs.jpegls_encode if packed == "jpegls" else imagecodecs.jpeg2k_encode
         planes = pixels.reshape(-1, *pixels.shape[-2:])

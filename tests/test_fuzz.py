@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fuzz.harness import BROKEN, CLEAN, OK, UGLY, Case, Limits, outcomes, raise_statements
+from fuzz.intact_files import intact_file
 
 from nlridge import denoise
 
@@ -180,3 +181,12 @@ def test_hostile_stores_get_one_sentence_each(tmp_path):
             refused.append(str(error))
     assert 15 < len(refused) < 30
     assert not any("\n" in sentence for sentence in refused)
+
+
+def test_a_seed_makes_the_same_file_again():
+    def files():
+        return [intact_file(np.random.default_rng(seed)) for seed in range(100)]
+
+    first = files()
+    time.sleep(1)  # some libraries write the time
+    assert files() == first
