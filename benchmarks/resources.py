@@ -1,4 +1,4 @@
-"""Start-up, compilation, memory and large images.
+"""Memory and large images.
 
 Each measurement runs in a new process.
 """
@@ -7,10 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
-import time
-
-import numpy as np
 
 
 def add_arguments(parser):
@@ -23,16 +19,6 @@ def add_arguments(parser):
 
 
 def run(options):
-    with tempfile.TemporaryDirectory() as cache:
-        environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
-        small = "import numpy as np, nlridge; nlridge.denoise(np.random.rand(256, 256), .1, data_range=1)"
-        print("\nstart-up, whole processes")
-        print(f"  python alone                          {_seconds('pass', environment):6.2f} s")
-        print(
-            f"  import nlridge                        {_seconds('import nlridge', environment):6.2f} s"
-        )
-        print(f"  first call on a machine, 256 x 256    {_seconds(small, environment, 1):6.2f} s")
-        print(f"  next process, 256 x 256               {_seconds(small, environment):6.2f} s")
     print(
         "\npeak memory in addition to that of an idle process with compiled kernels; time per pixel"
     )
@@ -68,12 +54,3 @@ def _run(program, environment):
         [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True
     )
     return done.stdout
-
-
-def _seconds(program, environment, turns=3):
-    best = np.inf
-    for _ in range(turns):
-        start = time.perf_counter()
-        _run(program, environment)
-        best = min(best, time.perf_counter() - start)
-    return best

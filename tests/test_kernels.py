@@ -1,11 +1,13 @@
 """What kernels are built from: small matrices, against NumPy; and how kernels are compiled and cached."""
 
+import gc
 import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from numba.core.errors import NumbaError
 
 from nlridge import denoise, method_names
 from nlridge.kernels import linalg
@@ -179,6 +181,45 @@ def test_a_progress_bar_says_that_it_compiles(capsys):
         assert "compiling for this CPU, once" in capsys.readouterr().err
         tick()
     assert SAID not in capsys.readouterr().err
+
+
+def test_a_process_loads_only_what_it_needs():
+    """Kernels that are on disk are loaded without what Numba needs to compile, and no others than those of the recipe."""
+    program = """
+import sys, numpy as np, nlridge
+nlridge.denoise(np.random.default_rng(0).normal(100, 20, (40, 40)), 20, method=sys.argv[1], data_range=255)
+from nlridge.kernels.compile import _kernels
+print(sorted(kernel.__name__ for kernel in _kernels if kernel.overloads))
+print([name for name in ("scipy.linalg", "numba.np.linalg") if name in sys.modules])
+"""
+    for method, own in (
+        ("fast", ["low_rank_kernel", "ridge_kernel"]),
+        ("nl-bayes", ["bayes_kernel"]),
+    ):
+        for _ in range(2):  # the first one may have to compile
+            done = subprocess.run(
+                [sys.executable, "-c", program, method], check=True, capture_output=True, text=True
+            )
+        loaded, imported = done.stdout.splitlines()
+        common = ["_denoise_groups", "_tiles", "match", "normalise"]
+        assert eval(loaded) == sorted(common + own)
+        assert imported == "[]"
+
+
+def test_the_garbage_collector_is_as_before_after_compiling():
+    functions = {}
+    exec("def twice(x): return 2 * x\ndef wrong(x): return x.nothing", functions)
+    kernel(functions["twice"])(1.0)
+    assert gc.isenabled()
+    with pytest.raises(NumbaError):
+        kernel(functions["wrong"])(1.0)
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        kernel(functions["twice"])(1)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("features", ["without AVX-512", "as it is"])

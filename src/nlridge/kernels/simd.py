@@ -14,7 +14,7 @@ from llvmlite.binding import add_symbol
 from numba import types
 from numba.core import cgutils
 from numba.core.registry import cpu_target
-from numba.extending import intrinsic, models, overload, register_model
+from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
 from .compile import before_kernels, kernel, prepare
 
@@ -243,18 +243,16 @@ def number_of(context, bits):
 
 
 def _arithmetic(python_operator: Callable[..., Any], instruction: str) -> None:
-    @intrinsic
-    def operation(context, x, y):
-        def generate(context, builder, signature, args):
-            return getattr(builder, instruction)(*args)
+    @type_callable(python_operator)
+    def type_of_result(context):
+        def typer(x, y):
+            return x if isinstance(x, _Vector) and x == y else None
 
-        return x(x, x), generate
+        return typer
 
-    @overload(python_operator)
-    def implement(x, y):
-        if isinstance(x, _Vector) and x == y:
-            return lambda x, y: operation(x, y)
-        return None
+    @lower_builtin(python_operator, _Vector, _Vector)
+    def generate(context, builder, signature, args):
+        return getattr(builder, instruction)(*args)
 
 
 _arithmetic(operator.add, "fadd")
