@@ -9,14 +9,14 @@ def references(length, patch, stride, start=0):
     return sorted({0, *range(start, length - patch + 1, stride), length - patch})
 
 
-def similar(guide, y, x, patch, group, window):
+def similar(guide, y, x, patch, group, window, every=1):
     """Corners of the patches in the window around (y, x) that are most similar to the patch there, the nearest first.
 
     The patch itself comes first; ties go to the first in reading order.
     """
     height, width = guide.shape[-2:]
     radius = window // 2
-    reference = guide[..., y : y + patch, x : x + patch]
+    reference = guide[..., y : y + patch : every, x : x + patch : every]
     candidates = [
         (i, j)
         for i in range(max(0, y - radius), min(height - patch, y + radius) + 1)
@@ -27,7 +27,7 @@ def similar(guide, y, x, patch, group, window):
         i, j = corner
         if corner == (y, x):
             return -1.0
-        return np.sum((guide[..., i : i + patch, j : j + patch] - reference) ** 2)
+        return np.sum((guide[..., i : i + patch : every, j : j + patch : every] - reference) ** 2)
 
     return sorted(candidates, key=lambda corner: (distance(corner), corner))[:group]
 
@@ -37,7 +37,7 @@ def group_matrix(image, corners, patch):
     return np.stack([image[i : i + patch, j : j + patch].ravel() for i, j in corners], axis=1)
 
 
-def step(noisy, guide, estimate, patch, group, stride, window):
+def step(noisy, guide, estimate, patch, group, stride, window, every=1):
     """One step: for each reference patch, group, denoise and put back.
 
     estimate(Y, X) returns the denoised patches and their weights.
@@ -45,7 +45,7 @@ def step(noisy, guide, estimate, patch, group, stride, window):
     total, weight = np.zeros(noisy.shape), np.zeros(noisy.shape)
     for y in references(noisy.shape[0], patch, stride):
         for x in references(noisy.shape[1], patch, stride):
-            corners = similar(guide, y, x, patch, group, window)
+            corners = similar(guide, y, x, patch, group, window, every)
             Y, X = group_matrix(noisy, corners, patch), group_matrix(guide, corners, patch)
             denoised, weights = estimate(Y, X)
             for k, (i, j) in enumerate(corners):
@@ -56,7 +56,7 @@ def step(noisy, guide, estimate, patch, group, stride, window):
 
 
 def two_steps(noisy, estimates, first, second):
-    """Both steps; `first` and `second` are (patch, group, stride, window)."""
+    """Both steps; `first` and `second` are (patch, group, stride, window, every)."""
     noisy = np.asarray(noisy, np.float64)
     pilot = step(noisy, noisy, estimates[0], *first)
     return step(noisy, pilot, estimates[1], *second)

@@ -29,7 +29,7 @@ FAMILIES = {
 
 
 def as_tuple(step):
-    return step.patch_size, step.group_size, step.stride, step.window
+    return step.patch_size, step.group_size, step.stride, step.window, step.every
 
 
 @pytest.mark.parametrize("shape", [(33, 40), (16, 16), (9, 50), (50, 10), (9, 9), (17, 11)])
@@ -43,6 +43,21 @@ def test_against_the_oracle(family, shape):
     # threshold, goes the other way in float32: that may change some pixels, on some CPU.
     assert np.sqrt(np.mean((result - expected) ** 2)) < 0.01
     assert np.median(np.abs(result - expected)) < 5e-5
+
+
+@pytest.mark.parametrize(("patch", "every"), [(4, 2), (5, 2), (6, 3), (5, 4)])
+def test_patches_compared_at_some_pixels_against_the_oracle(patch, every):
+    # Patches that would extend beyond the image by pixels that are not compared must not be chosen.
+    noisy = texture(26, 31)
+    steps = STEPS[0], Step(patch, 14, stride=2, window=13, every=every)
+    expected = oracle.two_steps(noisy, oracle.nl_ridge(10.0), *map(as_tuple, steps))
+    sampled = Recipe(Ridge(), *steps)
+    result = denoise(noisy, 10.0, method=sampled, data_range=255)
+    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.01
+    assert np.median(np.abs(result - expected)) < 5e-5
+    torch = pytest.importorskip("torch")
+    tensor = denoise(torch.tensor(noisy), 10.0, method=sampled, data_range=255)
+    assert np.median(np.abs(tensor.numpy() - expected)) < 5e-4
 
 
 def test_the_recipe_of_the_paper_against_the_oracle():

@@ -149,7 +149,8 @@ def test_gather_and_aggregate(patch, planes, flat):
 @pytest.mark.parametrize("junk", [np.nan, np.inf, -np.inf, 3e38, -1e20])
 @pytest.mark.parametrize("share", [0.05, 0.5, 1.0])
 @pytest.mark.parametrize("variance", [1.0, 0.0, -1.0, np.inf, np.nan])
-def test_matching_stays_within_the_window_for_any_pixels(junk, share, variance):
+@pytest.mark.parametrize("every", [1, 2])
+def test_matching_stays_within_the_window_for_any_pixels(junk, share, variance, every):
     side, patch, window, size = 48, 5, 9, 30
     random = np.random.default_rng(0)
     image = random.normal(size=(side, side + 2 * LANES)).astype(np.float32)
@@ -159,7 +160,7 @@ def test_matching_stays_within_the_window_for_any_pixels(junk, share, variance):
     sizes = np.full(len(ys) * len(xs), size)
     row = image.shape[1]
     matching.match(
-        image.reshape(-1), row, image.size, 1, ys, xs, 4, patch, window, np.float32(variance),
+        image.reshape(-1), row, image.size, 1, ys, xs, 4, patch, every, window, np.float32(variance),
         sizes, size, places,
     )  # fmt: skip
     y, x = np.divmod(places.reshape(len(ys), len(xs), size), row)

@@ -43,6 +43,16 @@ class Pass:
         return estimator
 
     @property
+    def every(self) -> int:
+        """The distance between pixels at which patches are compared; all are if there are other frames."""
+        return self.settings.every if self.frames == ONE_FRAME else 1
+
+    @property
+    def ignored(self) -> int:
+        """The number of rows, and of columns, at the end of a patch that are not compared."""
+        return (self.settings.patch_size - 1) % self.every
+
+    @property
     def widest_window(self) -> int:
         """The side of the largest window in which patches of one frame are searched for."""
         if self.frames.radius == 0:

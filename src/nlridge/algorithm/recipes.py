@@ -55,7 +55,7 @@ def recipe(
     >>> import nlridge
     >>> paper = nlridge.recipe("nl-ridge", sigma=25)
     >>> paper.second
-    Step(patch_size=9, group_size=90, stride=4, window=45, chroma_group_size=120)
+    Step(patch_size=9, group_size=90, stride=4, window=45, chroma_group_size=120, every=1)
     >>> closer = replace(paper, second=replace(paper.second, stride=2))
     >>> clean = nlridge.denoise([[10.0, 12.0], [11.0, 9.0]], sigma=1, method=closer)
     """
@@ -73,8 +73,9 @@ def recipe(
     white = _recipe(name, kind, level)
     if correlation == "none":
         return white
+    white = _comparing_all(white)
     if correlation == "short" and white.prefilter:
-        return _for_short_correlation(white, _recipe(name, kind, level / 2))
+        return _for_short_correlation(white, _comparing_all(_recipe(name, kind, level / 2)))
     if kind != "image" and name == "standard":  # one-sided families hardly remove lines from frames
         white = _recipe("best", kind, level)
     return _for_long_correlation(white)
@@ -145,11 +146,13 @@ _TABLE_1: _Rows = {
 
 # Chosen on the odd-numbered images of BSD68: a better conditioned step 1, an adaptive rank in step 2, and a smaller
 # window or larger strides where that costs little quality. Patches of 8 x 8, where used, are as good as larger ones.
-# Like most of the groups, they fill whole vectors.
+# Like most of the groups, they fill whole vectors. Comparing patches of the pilot at every other pixel along both axes is
+# not only faster but better. At medium noise it would gain 0.01 to 0.02 dB too, but missing pixels would cost more in
+# smooth images.
 _FAST: _Rows = {
-    15: (Step(8, 16, 6, 29), Step(7, 64, 7, chroma_group_size=80)),
+    15: (Step(8, 16, 6, 29), Step(7, 64, 7, chroma_group_size=80, every=2)),
     35: (Step(8, 16, 6, 29), Step(8, 80, 8, chroma_group_size=112)),
-    50: (Step(11, 16, 6, 29), Step(8, 112, 8, chroma_group_size=144)),
+    50: (Step(11, 16, 6, 29), Step(8, 112, 8, chroma_group_size=144, every=2)),
 }
 
 # NL-Bayes, chosen on the odd-numbered images of BSD68: small patches and, in the first step, groups of more than n
@@ -171,7 +174,8 @@ _BM3D: _Rows = {
 
 # The two-sided family in rounds, chosen on the same images: "best" for quality, "standard" to be no slower than
 # "nl-ridge". Both use a coarse scale, which has half the noise, and therefore the settings of half the level. At low
-# noise it hardly helps, and "standard" does without it.
+# noise it hardly helps, and "standard" does without it. Comparing every other pixel, as in "fast", would lose 0.01 dB on
+# Urban100 at low noise, and up to 0.07 dB on smooth images at strong noise.
 _STANDARD: dict[int, Recipe] = {
     10: Recipe(TwoSided(penalty=0.45), Step(7, 24, 6, 31), Step(6, 48, 5, 31), Rounds(2, 0.5, 0.0)),
     15: Recipe(TwoSided(penalty=0.46), Step(7, 16, 6, 29), Step(6, 56, 6, 29), Rounds(3, 0.6, 0.05)),
@@ -193,6 +197,12 @@ def _row(rows: dict[int, _Row], level: float) -> _Row:
 
 def _two_scales(rows: dict[int, Recipe], level: float) -> Recipe:
     return replace(_row(rows, level), coarse=CoarseScale(_row(rows, level / 2)))
+
+
+def _comparing_all(recipe: Recipe) -> Recipe:
+    """The recipe with patches that are compared at all pixels."""
+    assert recipe.second is not None
+    return replace(recipe, second=replace(recipe.second, every=1))
 
 
 def _best(level: float) -> Recipe:

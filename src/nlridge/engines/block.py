@@ -10,7 +10,7 @@ from ..algorithm.inputs import StepInputs
 from ..algorithm.passes import Pass
 from ..kernels.simd import LANES
 from ..patches.matching import FAR, match
-from .grid import BlockPart, Image, Window, group_sizes
+from .grid import BlockPart, Image, Window, group_sizes, whole_window
 from .groups import GroupDenoiser, GroupImages, GroupPlaces, GroupShape, GroupSums
 
 Groups: TypeAlias = MutableMapping[tuple[int, int], npt.NDArray[Any]]
@@ -50,7 +50,7 @@ def denoise_block(
         # Kernels work on whole vectors.
         range(left, int(whole.xs[-1]) + patch + radius + 2 * LANES),
     )
-    height, width = map(len, window)
+    row_length = len(window.columns)
     y = window.cut(inputs.noisy, line.window, 0)
     x = window.cut(inputs.guide, line.window, 0)
     original, keep = y[:0], np.float32(0)
@@ -67,7 +67,7 @@ def denoise_block(
     rest = np.zeros_like(y if keep > 0 else y[:0])
     most = max(denoiser.planes.group_size for denoiser in denoisers)
     sizes = group_sizes(block, shape, settings, most)
-    plane = height * width
+    plane = len(window.rows) * row_length
     key = int(whole.ys[0]), int(whole.xs[0])
     shape_of_groups = len(whole.ys), len(whole.xs), most
     inside = np.ix_(*map(np.searchsorted, whole, block))
@@ -75,15 +75,20 @@ def denoise_block(
         offsets = groups[key][inside].astype(np.intp).reshape(-1)
     else:
         offsets = np.zeros(len(sizes) * most, np.intp)
+        # Where the last rows and columns of patches are not compared, they would not show what is beyond the image.
+        height, width = shape
+        inner = whole_window((height - step.ignored, width - step.ignored))
+        seen = line.window.overlap(inner)
         match(
-            window.cut(inputs.similar, line.window, float(FAR)).reshape(-1),
-            width,
+            window.cut(inputs.similar[seen.inside(line.window)], seen, float(FAR)).reshape(-1),
+            row_length,
             plane,
             len(inputs.similar),
             block.ys - top,
             block.xs - left,
             settings.stride,
             patch,
+            step.every,
             settings.window,
             v.reshape(-1)[0],
             sizes,
@@ -109,6 +114,6 @@ def denoise_block(
             ),
             GroupSums(total[planes].reshape(-1), rest[planes].reshape(-1), corners.reshape(-1)),
             GroupPlaces(offsets, offsets, most, np.minimum(sizes, group_size)),
-            GroupShape(width, plane, plane, plane_set.number, patch, group_size),
+            GroupShape(row_length, plane, plane, plane_set.number, patch, group_size),
         )
     return line, window, total, rest, weight

@@ -250,14 +250,17 @@ def _distances(similar: Tensor, strip: Strip, step: Pass) -> Tensor:
     settings = step.settings
     ys, xs = strip.block
     patch, stride, window = settings.patch_size, settings.stride, settings.window
+    every, ignored = step.every, step.ignored
     radius = window // 2
     top, bottom = int(ys[0]), int(ys[-1]) + patch
     reference_rows = similar[:, strip.images, top:bottom, None]
-    candidates = pad(
-        strip.of(similar),
-        (radius, radius, max(0, radius - top), max(0, bottom + radius - height)),
-        value=float(FAR),
-    ).unfold(-1, width, 1)
+    # Where the last rows and columns of patches are not compared, they would not show what is beyond the image.
+    seen = strip.of(similar)[..., : height - ignored - strip.pixels.start, : width - ignored]
+    above = max(0, radius - top)
+    below = bottom - top + 2 * radius - above - seen.shape[-2]
+    candidates = pad(seen, (radius, radius + ignored, above, below), value=float(FAR)).unfold(
+        -1, width, 1
+    )
     batch, rows = reference_rows.shape[1:3]
     squares, difference = similar.new_empty((2, batch, rows, window, width))
     distances = similar.new_empty((batch, len(ys), len(xs), window, window))
@@ -266,11 +269,11 @@ def _distances(similar: Tensor, strip: Strip, step: Pass) -> Tensor:
         for k in range(1, planes):
             torch.sub(candidates[k, :, dy : dy + rows], reference_rows[k], out=difference)
             squares.addcmul_(difference, difference)
-        tall = squares.unfold(1, patch, stride).sum(-1)
+        tall = squares.unfold(1, patch, stride)[..., ::every].sum(-1)
         column = 0
         for run in _evenly_spaced(xs, stride):
-            wide = tall[..., run[0] : run[-1] + patch].unfold(-1, patch, stride).sum(-1).mT
-            distances[:, :, column : column + len(run), dy] = wide
+            wide = tall[..., run[0] : run[-1] + patch].unfold(-1, patch, stride)[..., ::every]
+            distances[:, :, column : column + len(run), dy] = wide.sum(-1).mT
             column += len(run)
     distances[..., radius, radius] = -1  # the reference itself always comes first
     return distances

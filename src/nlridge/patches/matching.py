@@ -10,6 +10,7 @@ from ..kernels.simd import (
     bits_of,
     count_bits,
     distance_tile,
+    fma,
     load,
     lowest_bit,
     number_of,
@@ -116,6 +117,59 @@ def distances(image, image_row, plane, planes, corner, count, stride, patch, win
 
 
 @part
+def sampled_distances(image, image_row, plane, planes, here, patch, every, window, beyond, out):
+    """Squared distances of a reference to the patches around it, as in `distances`, but of some pixels only.
+
+    Patches are compared at one pixel out of `every` along both axes. beyond[:2 lanes] holds `lanes` zeros and as many
+    large numbers, where `lanes` is the padded width of the window.
+    """
+    lanes, radius = padded(window), window // 2
+    corner = here - radius * (image_row + 1)
+    for v in range(0, lanes, LANES):
+        for row in range(0, window, ROWS):
+            compare_rows(
+                out, v, lanes, image, image_row, plane, planes, here, corner + v, patch, every,
+                row, window - 1, beyond, lanes - window + v,
+            )  # fmt: skip
+    out[radius * lanes + radius] = -1
+
+
+ROWS = 5  # rows of a window that are compared at once
+
+
+@part
+def compare_rows(
+    values, o, lanes, image, row_length, plane, planes, here, there, patch, every,
+    first, last, beyond, b
+):  # fmt: skip
+    """Compare the patch at `here` with those displaced by 0 .. LANES - 1 from the rows of a window, from `first` on.
+
+    `there` is the corner of the patch in row 0 of the window, and `last` its last row. values[o + r lanes:] receives the
+    distances of row r. They are added to beyond[b:], which is large where a row is padded. Several rows at a time keep
+    the processor busy: each sum has to wait for the one before.
+    """
+    r0, r1, r2, r3, r4 = first, min(first + 1, last), min(first + 2, last), min(first + 3, last), min(first + 4, last)  # fmt: skip
+    s0 = s1 = s2 = s3 = s4 = load(beyond, b)
+    for p in range(planes):
+        for y in range(0, patch, every):
+            for x in range(0, patch, every):
+                shift = p * plane + y * row_length + x
+                pixel, at = splat(image[here + shift]), there + shift
+                d0 = pixel - load(image, at + r0 * row_length)
+                d1 = pixel - load(image, at + r1 * row_length)
+                d2 = pixel - load(image, at + r2 * row_length)
+                d3 = pixel - load(image, at + r3 * row_length)
+                d4 = pixel - load(image, at + r4 * row_length)
+                s0, s1, s2 = fma(d0, d0, s0), fma(d1, d1, s1), fma(d2, d2, s2)
+                s3, s4 = fma(d3, d3, s3), fma(d4, d4, s4)
+    store(values, o + r0 * lanes, s0)
+    store(values, o + r1 * lanes, s1)
+    store(values, o + r2 * lanes, s2)
+    store(values, o + r3 * lanes, s3)
+    store(values, o + r4 * lanes, s4)
+
+
+@part
 def _count_at_most(values, size, threshold):
     count = 0
     t = splat(threshold)
@@ -218,33 +272,51 @@ def nearest(values, v, rows, lanes, m, guess, first, row_length, itself, places,
 
 @kernel
 def match(
-    guide, row_length, plane, planes, ys, xs, stride, patch, window, variance, sizes, group_size, places
+    guide, row_length, plane, planes, ys, xs, stride, patch, every, window, variance, sizes,
+    group_size, places
 ):  # fmt: skip
-    """Write to places[k group_size:] the offsets of the sizes[k] patches that are nearest to the k-th reference."""
-    candidates = window * padded(window)
-    distance = np.empty(len(xs) * candidates, np.float32)
+    """Write to places[k group_size:] the offsets of the sizes[k] patches that are nearest to the k-th reference.
+
+    Patches are compared at one pixel out of `every` along both axes. Those that begin where none may be similar must
+    have one such pixel that is `FAR`.
+    """
+    lanes = padded(window)
+    candidates = window * lanes
+    together = len(xs) if every == 1 else 1  # references whose distances are computed together
+    distance = np.empty(together * candidates, np.float32)
     nearest_places = np.empty(candidates + LANES, np.intp)
     chosen = np.empty(group_size, np.intp)
     kept = np.empty(candidates + LANES, np.float32)
+    beyond = np.zeros(2 * lanes, np.float32)
+    for o in range(lanes, 2 * lanes):
+        beyond[o] = FARTHEST
+    side = (patch + every - 1) // every
     k = 0
     for i in range(len(ys)):
-        guess = np.float32(2 * planes * patch * patch) * variance
+        guess = np.float32(2 * planes * side * side) * variance
         first = 0
         while first < len(xs):
-            count = 1  # references one stride apart: all, or all but the last of the image
-            while first + count < len(xs) and xs[first + count] - xs[first + count - 1] == stride:
-                count += 1
             corner = ys[i] * row_length + xs[first]
-            distances(
-                guide, row_length, plane, planes, corner, count, stride, patch, window, distance
-            )
+            count = 1
+            if every > 1:
+                sampled_distances(
+                    guide, row_length, plane, planes, corner, patch, every, window, beyond, distance
+                )
+            else:  # references one stride apart: all, or all but the last of the image
+                while (
+                    first + count < len(xs) and xs[first + count] - xs[first + count - 1] == stride
+                ):
+                    count += 1
+                distances(
+                    guide, row_length, plane, planes, corner, count, stride, patch, window, distance
+                )
             for c in range(count):
                 here = corner + c * stride
                 guess = nearest(
                     distance,
                     c * candidates,
                     window,
-                    padded(window),
+                    lanes,
                     sizes[k],
                     guess,
                     here - (window // 2) * (row_length + 1),

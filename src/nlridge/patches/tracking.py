@@ -10,12 +10,10 @@ The frames are one after the other in memory, each with a margin of `margin` pix
 
 import numpy as np
 
-from ..kernels.compile import kernel, part
-from ..kernels.linalg import padded
-from ..kernels.simd import LANES, fma, load, splat, store
-from .matching import FARTHEST, nearest
-
-_ROWS = 5  # rows of a window that are compared at once
+from ..kernels.compile import kernel
+from ..kernels.linalg import ONE, padded
+from ..kernels.simd import LANES
+from .matching import FARTHEST, ROWS, compare_rows, nearest
 
 
 @kernel
@@ -62,10 +60,10 @@ def match_across(
                 lowest, highest = min(lowest, y - reach), max(highest, y + reach)
                 corner = frames[frame] + (y - reach + margin) * row_length + x - reach + margin
                 for column in range(0, lanes, LANES):
-                    for row in range(0, side, _ROWS):
-                        _compare_rows(
+                    for row in range(0, side, ROWS):
+                        compare_rows(
                             values, used + column, lanes, similar, row_length, plane, planes,
-                            here, corner + column, patch, row, side - 1, beyond, widest - side + column,
+                            here, corner + column, patch, ONE, row, side - 1, beyond, widest - side + column,
                         )  # fmt: skip
                     for row in range(side):
                         vector = (used + row * lanes + column) // LANES
@@ -94,34 +92,3 @@ def match_across(
                 frame_of[k * group_size + q] = frame_of_vector[vector]
             k += 1
     return max(lowest, 0), min(highest, height - patch)
-
-
-@part
-def _compare_rows(
-    values, o, lanes, similar, row_length, plane, planes, here, there, patch, first, last, beyond, b
-):  # fmt: skip
-    """Compare the patch at `here` with those displaced by 0 .. LANES - 1 from the rows of a window, from `first` on.
-
-    `there` is the corner of the patch in row 0 of the window, and `last` its last row. values[o + r lanes:] receives the
-    distances of row r. They are added to beyond[b:], which is large where a row is padded. Several rows at a time keep
-    the processor busy: each sum has to wait for the one before.
-    """
-    r0, r1, r2, r3, r4 = first, min(first + 1, last), min(first + 2, last), min(first + 3, last), min(first + 4, last)  # fmt: skip
-    s0 = s1 = s2 = s3 = s4 = load(beyond, b)
-    for p in range(planes):
-        for y in range(patch):
-            for x in range(patch):
-                shift = p * plane + y * row_length + x
-                pixel, at = splat(similar[here + shift]), there + shift
-                d0 = pixel - load(similar, at + r0 * row_length)
-                d1 = pixel - load(similar, at + r1 * row_length)
-                d2 = pixel - load(similar, at + r2 * row_length)
-                d3 = pixel - load(similar, at + r3 * row_length)
-                d4 = pixel - load(similar, at + r4 * row_length)
-                s0, s1, s2 = fma(d0, d0, s0), fma(d1, d1, s1), fma(d2, d2, s2)
-                s3, s4 = fma(d3, d3, s3), fma(d4, d4, s4)
-    store(values, o + r0 * lanes, s0)
-    store(values, o + r1 * lanes, s1)
-    store(values, o + r2 * lanes, s2)
-    store(values, o + r3 * lanes, s3)
-    store(values, o + r4 * lanes, s4)
