@@ -26,6 +26,7 @@ from . import (
     sure,
     tensors,
     video,
+    workers,
 )
 
 MEASUREMENTS = {
@@ -34,6 +35,7 @@ MEASUREMENTS = {
     "quality": quality,
     "barbara": barbara,
     "speed": speed,
+    "workers": workers,
     "kernels": kernels,
     "frontier": frontier,
     "colour": colour,

@@ -21,7 +21,7 @@ from .grid import (
     BlockPart,
     Image,
     Window,
-    group_sizes,
+    distinct_sizes,
     lines,
     reach,
     slice_within,
@@ -82,12 +82,7 @@ def strips(
     grid = lines(shape, step, window, trimmed=trimmed)
     plane_sets = step.plane_sets(planes)
     most = max(plane_set.group_size for plane_set in plane_sets)
-    sizes = {
-        int(size)
-        for line in grid
-        for block, _ in line
-        for size in np.unique(group_sizes(block, shape, settings, most))
-    }
+    sizes = distinct_sizes(grid, shape, settings, most)
     denoisers = [
         denoiser_of(plane_set, step, inputs.noise.correlation, sizes) for plane_set in plane_sets
     ]
@@ -135,7 +130,10 @@ def _read(inputs: StepInputs, step: Pass, line: Sequence[BlockPart]) -> LineInpu
 
 def _extended(sums: Image, height: int) -> Image:
     """The sums, extended to the given height by rows of zeros."""
-    return np.pad(sums, ((0, 0), (0, height - sums.shape[1]), (0, 0)))
+    planes, present, width = sums.shape
+    extended = np.zeros((planes, height, width), np.float32)
+    extended[:, :present] = sums
+    return extended
 
 
 def _normalised(

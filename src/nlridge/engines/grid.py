@@ -5,6 +5,7 @@ except for those at the bottom and at the right.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -138,9 +139,25 @@ def reach(grid: Sequence[Sequence[BlockPart]], shape: tuple[int, int], settings:
 
 def group_sizes(block: Block, shape: tuple[int, int], settings: Step, most: int) -> Positions:
     """The number of patches in the group of each reference: `most`, or as many as its window contains."""
-    radius = settings.window // 2
+    rows, columns = map(partial(_inside, settings=settings), block, shape)
+    return np.minimum(np.outer(rows, columns), most).reshape(-1)
+
+
+def distinct_sizes(
+    grid: Sequence[Sequence[BlockPart]], shape: tuple[int, int], settings: Step, most: int
+) -> set[int]:
+    """The `group_sizes` that occur in some lines of blocks."""
+    ys = np.concatenate([line[0].some.ys for line in grid])
+    xs = np.concatenate([block.some.xs for block in grid[0]])  # the same in all lines
     rows, columns = (
-        np.minimum(corners + radius, length - settings.patch_size) - np.maximum(corners - radius, 0)
-        for corners, length in zip(block, shape, strict=True)
+        np.unique(_inside(corners, length, settings))
+        for corners, length in zip((ys, xs), shape, strict=True)
     )
-    return np.minimum(np.outer(rows + 1, columns + 1), most).reshape(-1)
+    return set(np.minimum(np.outer(rows, columns), most).ravel().tolist())
+
+
+def _inside(corners: Positions, length: int, settings: Step) -> Positions:
+    """The number of positions, along an axis, in the window of each corner."""
+    radius, last = settings.window // 2, length - settings.patch_size
+    inside: Positions = np.minimum(corners + radius, last) - np.maximum(corners - radius, 0) + 1
+    return inside
