@@ -217,7 +217,7 @@ def with_everything():
     [
         ("fast", TIME, (20, 12)),
         ("standard", TIME, (44, 36)),
-        ("fast", DEPTH, (12, 12)),
+        ("fast", DEPTH, (20, 20)),
         (with_everything(), DEPTH, (14, 14)),
         (replace(with_everything(), coarse=None), TIME, (17, 9)),
         (nlridge.recipe("nl-ridge", 20), TIME, (8, 0)),

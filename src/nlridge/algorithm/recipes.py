@@ -302,14 +302,14 @@ _VIDEO: dict[str, Callable[[float], Recipe]] = {
 }
 
 
-# Patches of volumes extend over several slices. Rounds matter more than dense grids or large windows.
-def _volume(stride: int, rounds: Rounds) -> Recipe:
+# Patches of volumes extend over several slices. Many slices matter more than dense grids, large windows or rounds.
+def _volume(strides: tuple[int, int], radius: int, rounds: Rounds) -> Recipe:
     return Recipe(
         TwoSided(noisier=0.05, penalty=0.4),
-        Step(7, 48, 5, 11),
-        Step(5, 64, stride, 11),
+        Step(7, 48, strides[0], 11),
+        Step(5, 64, strides[1], 11),
         rounds,
-        frames=FrameSearch(3, 9, 9, depth=3),
+        frames=FrameSearch(radius, 9, 9, depth=3),
     )
 
 
@@ -318,10 +318,10 @@ _VOLUME: dict[str, Callable[[float], Recipe]] = {
         Ridge(noisier=0.05, tolerance=2.0),
         Step(6, 16, 5, 9),
         Step(5, 48, 5, 9),
-        frames=FrameSearch(2, 7, 7, depth=3),
+        frames=FrameSearch(4, 7, 7, depth=3),
     ),
-    "standard": lambda level: _volume(5, Rounds(3, 0.6)),
-    "best": lambda level: _volume(4, Rounds(4, 0.7)),
+    "standard": lambda level: _volume((6, 5), 6, Rounds(2, 0.6)),
+    "best": lambda level: _volume((5, 4), 8, Rounds(4, 0.7)),
 }
 
 
