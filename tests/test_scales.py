@@ -116,3 +116,15 @@ def test_distant_pixels_have_no_influence():
     a, b = (with_coarse(each, noise(1, 100, 100), 3) for each in (image, other))
     np.testing.assert_array_equal(a[:, :30], b[:, :30])
     assert not np.array_equal(a[:, 30:150], b[:, 30:150])
+
+
+@pytest.mark.parametrize("shape", [(1, 64, 40), (3, 77, 51), (2, 33, 1), (1, 17, 300)])
+def test_bands_have_the_bits_of_the_whole(monkeypatch, shape):
+    """Large images are filtered in bands of rows."""
+    image = np.random.default_rng(0).normal(1000, 10, shape).astype(np.float32)
+    coarse = pyramid.coarser(image) + 5
+    filtered = [pyramid.coarser(image), *(pyramid.with_coarse(image, coarse, k) for k in (1, 2))]
+    monkeypatch.setattr(pyramid, "_BAND", 1)
+    in_bands = [pyramid.coarser(image), *(pyramid.with_coarse(image, coarse, k) for k in (1, 2))]
+    for whole, bands in zip(filtered, in_bands, strict=True):
+        np.testing.assert_array_equal(whole, bands)

@@ -9,13 +9,13 @@ image have up to three quarters more noise.
 Images are arrays or tensors whose last two axes are height and width.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import as_array_like, library, to_device_of
+from ..arrays import as_array_like, is_tensor, library, to_device_of
 from .filtering import filtered as filtered
 from .inputs import PlaneNoise
 
@@ -28,6 +28,8 @@ _FILTER = (
     0.3644418948353314, -0.05194583810770904, -0.027219029917056003, 0.049137179673607506,
     0.003808752013890615, -0.01495225833704823, -0.0003029205147213668, 0.0018899503327594609,
 )  # fmt: skip
+
+_BAND = 2**18  # pixels of a band
 
 
 def coarser(image: Image) -> Image:
@@ -103,31 +105,68 @@ def _halved(image: Image, axis: int, taps: Sequence[float] = _FILTER) -> Image:
     first = 1 - len(taps) // 2
     places = np.arange(first, 2 * half + first + len(taps) - 2) % (2 * length)
     places = np.minimum(places, 2 * length - 1 - places)
-    # Arithmetic on pixels next to each other in memory is several times as fast as on every other one.
-    pixels, *halves = (
-        image[_along(axis, to_device_of(image, chosen))]
-        for chosen in (np.arange(0, length, 2), places[::2], places[1::2])
-    )
-    change = library(image).zeros_like(pixels)
-    for k, tap in enumerate(taps):
-        difference = halves[k % 2][_along(axis, slice(k // 2, k // 2 + half))] - pixels
-        difference *= tap / sum(taps)
-        change += difference
-    change += pixels
-    return change
+
+    def filtered_band(image: Image, band: slice) -> Image:
+        wide = slice(band.start, band.stop + len(taps) // 2 - 1)
+        # Arithmetic on pixels next to each other in memory is several times as fast as on every other one.
+        pixels, *halves = (
+            image[_along(axis, to_device_of(image, chosen))]
+            for chosen in (
+                np.arange(0, length, 2)[band],
+                places[::2][wide],
+                places[1::2][wide],
+            )
+        )
+        change = library(image).zeros_like(pixels)
+        for k, tap in enumerate(taps):
+            shifted = slice(k // 2, k // 2 + pixels.shape[axis])
+            difference = halves[k % 2][_along(axis, shifted)] - pixels
+            difference *= tap / sum(taps)
+            change += difference
+        change += pixels
+        return change
+
+    return _in_bands(filtered_band, image, axis, half)
 
 
 def _synthesised(image: Image, axis: int, length: int) -> Image:
     """The transpose of `_halved`, up to a factor: upsample by the filter along an axis, to the given length."""
     half, reach = image.shape[axis], len(_FILTER) // 4
     places = np.clip(np.arange(-reach, half + reach), 0, half - 1)
-    wide = image[_along(axis, to_device_of(image, places))]
-    parts = [wide[_along(axis, slice(k, k + half))] for k in range(2 * reach, -1, -1)]
-    even, odd = _combined(parts[1:], _FILTER[1::2]), _combined(parts[:-1], _FILTER[::2])
-    shape = list(image.shape)
-    shape[axis] = 2 * half
-    both = library(image).stack([even, odd], axis).reshape(shape)
-    return both[_along(axis, slice(length))]
+
+    def upsampled_band(image: Image, band: slice) -> Image:
+        chosen = places[band.start : band.stop + 2 * reach]
+        wide = image[_along(axis, to_device_of(image, chosen))]
+        count = len(chosen) - 2 * reach
+        parts = [wide[_along(axis, slice(k, k + count))] for k in range(2 * reach, -1, -1)]
+        even, odd = _combined(parts[1:], _FILTER[1::2]), _combined(parts[:-1], _FILTER[::2])
+        shape = list(even.shape)
+        shape[axis] = 2 * count
+        return library(image).stack([even, odd], axis).reshape(shape)
+
+    return _in_bands(upsampled_band, image, axis, half)[_along(axis, slice(length))]
+
+
+def _in_bands(
+    function: Callable[[Image, slice], Image], image: Image, axis: int, length: int
+) -> Image:
+    """The results of a function for bands of rows, one below the other.
+
+    The function takes an image and a slice of the `length` places along an axis. Bands of arrays are so small that all
+    that is computed stays in the cache of a core; a band of a tensor is all of it.
+    """
+    rows = length if axis == -2 else image.shape[-2]
+    count = rows
+    if not is_tensor(image):
+        count = max(_BAND // max(image[..., 0, :].size, 1), len(_FILTER))
+    bands = []
+    for top in range(0, rows, count):
+        band = slice(top, min(top + count, rows))
+        if axis == -2:
+            bands.append(function(image, band))
+        else:
+            bands.append(function(image[_along(-2, band)], slice(0, length)))
+    return bands[0] if len(bands) == 1 else np.concatenate(bands, axis=-2)
 
 
 def _along(axis: int, places: Any) -> tuple[Any, ...]:
