@@ -276,3 +276,15 @@ def test_results_do_not_depend_on_the_order_of_loading():
         for run in runs
     }
     assert len(digests) == 1
+
+
+def test_threads_find_the_types_of_numba_registered():
+    """A thread that registers types while another looks one up would make the call fail."""
+    program = (
+        "import nlridge.engines.groups\n"
+        "from numba.core.typing.typeof import typeof_impl\n"
+        "before = len(typeof_impl.registry)\n"
+        "import numba.experimental.function_type\n"
+        "assert len(typeof_impl.registry) == before"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -15,6 +15,10 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 import numba
+
+# Numba imports this module when a kernel is first passed to another one: in one thread, while another may be iterating
+# over the types that the module adds to.
+import numba.experimental.function_type
 from numba.core import event
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
