@@ -13,7 +13,7 @@ from test_families import FAMILIES, TAME
 import nlridge
 from nlridge import CorrelatedNoise, GaussianNoise, PoissonGaussianNoise, Recipe, Rounds, Step
 from nlridge.algorithm import pyramid
-from nlridge.algorithm.filtering import REACH, filtered, filters_of
+from nlridge.algorithm.filtering import REACH, clear_frequencies, filtered, filters_of
 from nlridge.algorithm.inputs import PartialDenoising, PlaneNoise, StepInputs
 from nlridge.algorithm.passes import Pass
 from nlridge.engines import cpu
@@ -414,11 +414,42 @@ def test_kernel_and_formula_agree(name, step, kind, planes):
         np.testing.assert_allclose(fast, slow, atol=5e-4)  # of a noise level of 1
 
 
+@pytest.mark.parametrize("kind", ["horizontal lines", "rings"])
+def test_clear_frequencies_are_regained(kind):
+    """At the frequencies of the noise, nothing of the noise passes; at clear ones, lost detail comes back."""
+    correlation = correlation_of(KERNELS[kind])[None]
+    taps = clear_frequencies(correlation).regain
+    noise = noise_of(KERNELS[kind], (160, 160))[None].astype(np.float32)
+    assert np.var(filtered(noise, taps)) < 0.01
+    lost = np.random.default_rng(0).normal(0, 0.2, noise.shape).astype(np.float32)
+    assert np.var(lost - filtered(lost, taps)) < 0.35 * np.var(lost)
+
+
+@pytest.mark.parametrize("white", [0.0, 0.2])
+def test_endless_stripes_do_not_come_back_with_clear_frequencies(white):
+    taps = clear_frequencies(CorrelatedNoise.lines(1, white=white).correlation[None]).regain
+    rng = np.random.default_rng(0)
+    stripes = np.repeat(rng.normal(0, 1, (1, 160, 1)), 160, axis=2).astype(np.float32)
+    assert np.var(filtered(stripes, taps)) < 0.1
+
+
+@methods
+def test_detail_at_clear_frequencies_survives(method):
+    """What is removed has hardly any power at the frequencies at which the noise has none."""
+    kernel = KERNELS["horizontal lines"]
+    clean = photograph(96).mean(axis=-1)
+    noisy = clean + 25 * noise_of(kernel, clean.shape)
+    noise = CorrelatedNoise.from_kernel(25, kernel)
+    removed = noisy - nlridge.denoise(noisy, noise=noise, method=method, data_range=255)
+    taps = clear_frequencies(noise.correlation[None]).compare
+    assert np.std(filtered(removed[None].astype(np.float32), taps)) < 1.4
+
+
 def in_groups(method):
-    """A recipe that whitens groups even where a filter would do."""
-    recipe = replace(nlridge.recipe(method, 20, correlation="long"), prefilter=False)
-    coarse = replace(recipe.coarse, recipe=replace(recipe.coarse.recipe, prefilter=False))
-    return replace(recipe, coarse=coarse)
+    """A recipe of two scales that whitens groups even where a filter would do."""
+    recipe = nlridge.recipe(method, 20, correlation="long")
+    recipe = replace(recipe, prefilter=False, coarse=None)
+    return replace(recipe, coarse=nlridge.CoarseScale(recipe, pilot_level=2))
 
 
 def small(method):

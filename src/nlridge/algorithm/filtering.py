@@ -5,8 +5,9 @@ patches, is independent. The changes that denoising makes there are filtered bac
 itself passes no filter, so that it does not matter that the two filters are not quite inverse to each other.
 
 The noise of photographs is of this kind. Stripes and waves are not: no short filter tells them from the image, and
-`families.whitening` handles them group by group. But at many frequencies they have hardly any power, and similar
-patches are recognised by these.
+`families.whitening` handles them group by group. But at many frequencies they have hardly any power. Similar patches are
+recognised by these, and what denoising has changed at these frequencies is undone: a patch is too small to tell them
+from those of the noise.
 """
 
 from typing import NamedTuple
@@ -21,14 +22,17 @@ from .inputs import Image
 
 Matrix = npt.NDArray[np.float64]
 
+# The filters have 2 REACH + 1 rows and columns. One that resolves frequencies more finely than a patch has more.
 REACH = 8
-"""The filters have 2 REACH + 1 rows and columns."""
+_LONG_REACH = 32
 # The power spectrum is raised to at least this share of its mean, which bounds how much a filter amplifies.
 _LEAST = 0.02
 # Noise counts as white if no correlation between two pixels is larger after the filter.
 _WHITE = 0.3
 # Frequencies are clear if the noise has less than this share of its mean power there.
 _CLEAR = 0.01
+# The mean power of what the groups remove from the image itself, as a share of that of the noise.
+_LOST = 0.05
 _VECTORS = 4  # computed at a time
 
 
@@ -55,19 +59,33 @@ def filters_of(correlation: Matrix | None) -> Filters | None:
     return Filters(np.array(whiten, np.float32), np.array(colour, np.float32))
 
 
-def clear_frequencies(correlation: Matrix | None) -> npt.NDArray[np.float32] | None:
-    """The taps of a filter for each plane that keeps the frequencies at which there is hardly any noise.
+class ClearFrequencies(NamedTuple):
+    """The taps of filters, for each plane, that pass the frequencies at which there is hardly any noise."""
 
-    None for white noise.
-    """
+    compare: npt.NDArray[np.float32]
+    """Short filters, for the image in which similar patches are searched for."""
+    regain: npt.NDArray[np.float32]
+    """Wiener filters of what has been removed from the image: they remove the noise from it, and leave the signal."""
+
+
+def clear_frequencies(correlation: Matrix | None) -> ClearFrequencies | None:
+    """The filters for noise with the given autocovariances. None for white noise."""
     if correlation is None:
         return None
-    taps = []
+    compare, regain = [], []
     for plane in correlation:
-        side = 2 * (max(plane.shape) + 2 * REACH)
-        power = np.maximum(np.fft.fft2(_on_grid(plane, side)).real, 0)
-        taps.append(_taps(_CLEAR / (_CLEAR + power / power.mean())))
-    return np.array(taps, np.float32)
+        # A filter does not resolve the spectrum of noise that is correlated further than it reaches.
+        ends = [_window(np.arange(length) - length // 2, _LONG_REACH) for length in plane.shape]
+        compare.append(_taps(_pass_below(_CLEAR, plane)))
+        regain.append(_taps(_pass_below(_LOST, plane * np.outer(*ends)), _LONG_REACH))
+    return ClearFrequencies(np.array(compare, np.float32), np.array(regain, np.float32))
+
+
+def _pass_below(share: float, correlation: Matrix) -> Matrix:
+    """The response to each frequency: 1/2 where the noise has a share of its mean power, more where it has less."""
+    side = 2 * (max(correlation.shape) + 2 * _LONG_REACH)
+    power = np.maximum(np.fft.fft2(_on_grid(correlation, side)).real, 0)
+    return share / (share + power / power.mean())
 
 
 def _plane_filters(correlation: Matrix) -> tuple[Matrix, Matrix, float]:
@@ -81,13 +99,19 @@ def _plane_filters(correlation: Matrix) -> tuple[Matrix, Matrix, float]:
     return whiten, colour, float(np.abs(left.reshape(-1)[1:]).max() / left[0, 0])
 
 
-def _taps(response: Matrix) -> Matrix:
+def _taps(response: Matrix, reach: int = REACH) -> Matrix:
     """The taps of a filter with about the given response to each frequency."""
-    steps = np.arange(-REACH, REACH + 1)
-    # The taps end softly, since those that are cut off would leave ripples in the spectrum.
-    window = np.cos(np.pi / 2 * np.maximum(2 * np.abs(steps) / (REACH + 1) - 1, 0)) ** 2
+    steps = np.arange(-reach, reach + 1)
+    window = _window(steps, reach)
     taps: Matrix = np.fft.ifft2(response).real[steps[:, None], steps]
     return taps * np.outer(window, window)
+
+
+def _window(steps: npt.NDArray[np.intp], reach: int) -> Matrix:
+    """Factors for taps that end softly, since those that are cut off would leave ripples in the spectrum."""
+    beyond = np.clip(2 * np.abs(steps) / (reach + 1) - 1, 0, 1)
+    factors: Matrix = np.cos(np.pi / 2 * beyond) ** 2
+    return factors
 
 
 def _on_grid(values: Matrix, side: int) -> Matrix:
@@ -102,26 +126,34 @@ def filtered(image: Image, taps: npt.NDArray[np.float32]) -> Image:
     """Convolve each plane with its taps, which are symmetric; the image is extended by mirroring."""
     if is_tensor(image):
         return _filtered_tensor(image, taps)
-    return convolved(np.pad(image, ((0, 0), (REACH, REACH), (REACH, REACH)), "symmetric"), taps)
+    reach = reach_of(taps)
+    return convolved(np.pad(image, ((0, 0), (reach, reach), (reach, reach)), "symmetric"), taps)
+
+
+def reach_of(taps: npt.NDArray[np.float32]) -> int:
+    """The number of pixels that a filter extends to each side."""
+    return taps.shape[-1] // 2
 
 
 def convolved(image: npt.NDArray[np.float32], taps: npt.NDArray[np.float32]) -> Image:
-    """Convolve each plane of an image that has a margin of REACH pixels; the result has none."""
+    """Convolve each plane of an image that has a margin as wide as the reach of the taps; the result has none."""
     planes, height, width = image.shape
-    vector = _VECTORS * LANES
-    columns = -(-(width - 2 * REACH) // vector) * vector
-    wide = np.zeros((planes, height, columns + 2 * REACH), np.float32)
+    margins, vector = 2 * reach_of(taps), _VECTORS * LANES
+    columns = -(-(width - margins) // vector) * vector
+    wide = np.zeros((planes, height, columns + margins), np.float32)
     wide[:, :, :width] = image
-    result = np.empty((planes, height - 2 * REACH, columns), np.float32)
+    result = np.empty((planes, height - margins, columns), np.float32)
     for source, kernel_taps, target in zip(wide, taps, result, strict=True):
-        _convolve(source.reshape(-1), kernel_taps.reshape(-1), target.reshape(-1), columns)
-    return result[:, :, : width - 2 * REACH]
+        _convolve(
+            source.reshape(-1), kernel_taps.reshape(-1), margins + 1, target.reshape(-1), columns
+        )
+    return result[:, :, : width - margins]
 
 
 @kernel
-def _convolve(image, taps, result, columns):
+def _convolve(image, taps, side, result, columns):
     """Each pixel is a sum in one order, whatever its place, so that parts of an image have the same bits."""
-    row, side = columns + 2 * REACH, 2 * REACH + 1
+    row = columns + side - 1
     for first in range(0, len(result), _VECTORS * LANES):
         corner = first // columns * row + first % columns
         a = b = c = d = splat(np.float32(0))
@@ -142,10 +174,10 @@ def _convolve(image, taps, result, columns):
 def _filtered_tensor(image: Image, taps: npt.NDArray[np.float32]) -> Image:
     """`filtered` for tensors of (planes, batch, height, width)."""
     torch = library(image)
-    wide = image
+    wide, reach = image, reach_of(taps)
     for axis in (-1, -2):
         length = image.shape[axis]
-        places = np.arange(-REACH, length + REACH) % (2 * length)
+        places = np.arange(-reach, length + reach) % (2 * length)
         places = np.minimum(places, 2 * length - 1 - places)
         wide = wide.index_select(axis, to_device_of(image, places))
     weights = to_device_of(image, taps[:, None]).to(image.dtype)

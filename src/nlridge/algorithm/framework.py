@@ -68,28 +68,42 @@ def denoised(
             noisy, noise, filters, recipe, run, tuning, renewed=renewed, scales=scales
         )
         return
-    taps = clear_frequencies(noise.correlation) if filters is None else None
+    frequencies = clear_frequencies(noise.correlation) if filters is None else None
 
     def clear(image: Image) -> Image:
-        return image if taps is None else scales.filtered(image, taps[: len(image)])
+        if frequencies is None:
+            return image
+        return scales.filtered(image, frequencies.compare[: len(image)])
 
-    scale = recipe.coarse
-    if scale is None:
-        yield from two_steps(noisy, noise, recipe, run, tuning, renewed=renewed, clear=clear)
-        return
-    small, small_noise = scales.coarser(noisy), scales.coarser_noise(noise)
-    *_, coarse = denoised(small, small_noise, scale.recipe, run, tuning, scales=scales)
-    most = 3 * small_noise.level
+    def regained(result: Image, noisy: Image) -> Image:
+        if frequencies is None:
+            return result
+        return result + scales.filtered(noisy - result, frequencies.regain)
 
-    def corrected(pilot: Image) -> Image:
-        return scales.with_coarse(pilot, coarse, scale.pilot_level, most)
+    corrected: Callable[[Image, int], Image] = _unchanged
+    if recipe.coarse is not None:
+        small, small_noise = scales.coarser(noisy), scales.coarser_noise(noise)
+        *_, coarse = denoised(small, small_noise, recipe.coarse.recipe, run, tuning, scales=scales)
+        most = 3 * small_noise.level
 
-    steps = two_steps(
-        noisy, noise, recipe, run, tuning, renewed=renewed, corrected=corrected, clear=clear
+        def corrected(image: Image, level: int) -> Image:
+            return scales.with_coarse(image, coarse, level, most)
+
+    yield from two_steps(
+        noisy,
+        noise,
+        recipe,
+        run,
+        tuning,
+        renewed=renewed,
+        corrected=corrected,
+        clear=clear,
+        regained=regained,
     )
-    yield next(steps)
-    for result in steps:
-        yield scales.with_coarse(result, coarse, scale.result_level, most)
+
+
+def _unchanged(image: Image, *_: Any) -> Image:
+    return image
 
 
 def _denoised_by_filter(
@@ -130,8 +144,9 @@ def two_steps(
     tuning: Tuning = DEFAULT,
     *,
     renewed: Callable[[Image], Image] | None = None,
-    corrected: Callable[[Image], Image] | None = None,
-    clear: Callable[[Image], Image] = lambda image: image,
+    corrected: Callable[[Image, int], Image] = _unchanged,
+    clear: Callable[[Image], Image] = _unchanged,
+    regained: Callable[[Image, Image], Image] = _unchanged,
 ) -> Iterator[Image]:
     """Denoise with Θ from the noisy image alone, then with the result, the pilot, in place of the true image.
 
@@ -149,26 +164,35 @@ def two_steps(
         Returns the noisy image of the second step for a pilot: missing pixels, which were filled in from their
         neighbours for the first step, take their values from the pilot.
     corrected
-        Returns the pilot with its broad structures taken from a coarser image.
+        Returns the pilot, or the result, with its structures from a level of the pyramid on taken from a coarser image.
     clear
         Returns the image in which similar patches are searched for, without the frequencies at which there is noise.
+    regained
+        Returns a result with what it has lost of the noisy image at the frequencies at which there is hardly any noise.
     """
     first, *second = passes_of(recipe)
     weaker = noise.treated(min(tuning.strength, 1.0), min(tuning.colour_strength, 1.0))
     pilot, _ = run(
         StepInputs(noisy, guide=noisy, similar=clear(noisy[:1]), noise=weaker, tuning=tuning), first
     )
-    if corrected is not None:
-        pilot = corrected(pilot)
+    if recipe.coarse is not None:
+        pilot = corrected(pilot, recipe.coarse.pilot_level)
+    if not second:
+        pilot = regained(pilot, noisy)
     yield pilot
+    if not second:
+        return
     if renewed is not None:
         noisy = renewed(pilot)
     noise = noise.treated(tuning.strength, tuning.colour_strength)
     inputs = StepInputs(noisy, guide=pilot, similar=clear(pilot), noise=noise, tuning=tuning)
     if len(second) == 1:
-        yield run(inputs, second[0])[0]
-    elif second:
-        yield in_rounds(inputs, second, recipe.rounds, run, clear)
+        result = run(inputs, second[0])[0]
+    else:
+        result = in_rounds(inputs, second, recipe.rounds, run, clear)
+    if recipe.coarse is not None:
+        result = corrected(result, recipe.coarse.result_level)
+    yield regained(result, noisy)
 
 
 def in_rounds(
@@ -176,7 +200,7 @@ def in_rounds(
     passes: Sequence[Pass],
     rounds: Rounds,
     run: RunPass,
-    clear: Callable[[Image], Image] = lambda image: image,
+    clear: Callable[[Image], Image] = _unchanged,
 ) -> Image:
     """The second step in several rounds, each of which removes some of the noise.
 

@@ -78,7 +78,12 @@ def recipe(
         return _for_short_correlation(white, _comparing_all(_recipe(name, kind, level / 2)))
     if kind != "image" and name == "standard":  # one-sided families hardly remove lines from frames
         white = _recipe("best", kind, level)
-    return _for_long_correlation(white)
+    fine = _for_groups(white)
+    if kind != "image" or correlation == "short" or not isinstance(fine.family, TwoSided):
+        return _with_large_groups(fine)
+    # Noise of a few frequencies is strong at these, even if its level is low: two rounds are not enough for it.
+    count = 3 if name == "standard" else fine.rounds.count
+    return replace(fine, rounds=replace(fine.rounds, count=count, keep=0.7))
 
 
 def _recipe(name: str, kind: str, level: float) -> Recipe:
@@ -227,13 +232,12 @@ def _for_short_correlation(white: Recipe, small: Recipe) -> Recipe:
     return replace(white, coarse=CoarseScale(replace(small, coarse=None)))
 
 
-def _for_long_correlation(white: Recipe) -> Recipe:
+def _for_groups(white: Recipe) -> Recipe:
     """The recipe for noise that is whitened group by group.
 
-    Patches close to each other tell less than their number suggests. So groups are larger, and the two-sided family
-    needs a larger penalty. Windows are smaller: the larger a window, the more of the patches that are chosen have
-    similar noise rather than a similar signal. The coarse scale has nearly as much noise as the image itself. Noise of a
-    few frequencies is strong at these, even if its level is low: two rounds are not enough for it.
+    The two-sided family needs a larger penalty. Windows are smaller: the larger a window, the more of the patches that
+    are chosen have similar noise rather than a similar signal. The coarse scale, if there is one, has nearly as much
+    noise as the image itself, and the same settings.
     """
     fine = replace(white, coarse=None)
     if fine.frames is not None:  # the matrices of larger patches would be too large
@@ -241,14 +245,23 @@ def _for_long_correlation(white: Recipe) -> Recipe:
         fine = replace(
             fine, first=replace(fine.first, patch_size=patch, stride=round(0.75 * patch), window=15)
         )
-    elif fine.rounds.count == 2:
-        fine = replace(fine, rounds=_STANDARD[15].rounds)
     if isinstance(fine.family, TwoSided):
         fine = replace(fine, family=replace(fine.family, penalty=1.4 * fine.family.penalty))
     if fine.second is not None:
         window = min(fine.second.window, 33)
-        size = min(-(-fine.second.group_size * 12 // 7 // 8) * 8, window**2)
-        fine = replace(fine, second=replace(fine.second, group_size=size, window=window))
+        fine = replace(fine, second=replace(fine.second, window=window))
+    return fine
+
+
+def _with_large_groups(fine: Recipe) -> Recipe:
+    """The recipe for noise of all frequencies, for frames, and for one-sided families.
+
+    Patches close to each other tell less than their number suggests. The coarse scale removes what is left at low
+    frequencies. The two-sided family in rounds leaves nothing of noise that has only a few frequencies.
+    """
+    if fine.second is not None:
+        size = min(-(-fine.second.group_size * 12 // 7 // 8) * 8, fine.second.window**2)
+        fine = replace(fine, second=replace(fine.second, group_size=size))
     return replace(fine, coarse=CoarseScale(fine, pilot_level=2))
 
 

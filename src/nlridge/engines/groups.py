@@ -20,6 +20,7 @@ from ..families.whitening import (
     colour_group,
     evaluate_whitened,
     factorise,
+    patch_covariance,
     tables_of,
     whiten_group,
     whitening_of,
@@ -119,7 +120,11 @@ _GROUPS = (
 _ESTIMATOR = (types.FunctionType(ESTIMATE), _FLOATS, _INDICES, _FLOATS)
 _DENOISE_GROUPS = types.void(*_ESTIMATOR, *_GROUPS)
 _TABLES = types.NamedTuple([_FLOATS, _FLOATS, _FLOATS, _INDEX, types.float32], WhiteningTables)
-_DENOISE_CORRELATED_GROUPS = types.void(*_ESTIMATOR, _TABLES, *_GROUPS)
+_DENOISE_WHITENED_GROUPS = types.void(*_ESTIMATOR, _TABLES, *_GROUPS)
+_ESTIMATE_CORRELATED = types.void(*ESTIMATE.args, _FLOATS, _FLOATS, _FLOATS, _FLOATS)
+_DENOISE_CORRELATED_GROUPS = types.void(
+    types.FunctionType(_ESTIMATE_CORRELATED), *_ESTIMATOR[1:], _TABLES, *_GROUPS
+)
 
 
 class GroupDenoiser(NamedTuple):
@@ -157,14 +162,18 @@ def denoiser_of(
     for m in sorted({min(size, group_size) for size in sizes}):
         starts[m] = sum(part.size for part in parameters)
         parameters.append(np.asarray(estimator.parameters(n, m), np.float32).reshape(-1))
-    kernel = compiled(estimator.kernel, ESTIMATE)
-    estimate = kernel, np.concatenate(parameters), starts, padded_window
+    options = np.concatenate(parameters), starts, padded_window
     if whitening is None:
-        compiled(_denoise_groups, _DENOISE_GROUPS)
-        return GroupDenoiser(planes, partial(_denoise_groups, *estimate), window)
-    compiled(_denoise_correlated_groups, _DENOISE_CORRELATED_GROUPS)
-    tables = tables_of(whitening)
-    denoise = partial(_denoise_correlated_groups, *estimate, tables)
+        kernel = compiled(estimator.kernel, ESTIMATE)
+        denoise = partial(compiled(_denoise_groups, _DENOISE_GROUPS), kernel, *options)
+    elif estimator.correlated_kernel is None:
+        kernel = compiled(estimator.kernel, ESTIMATE)
+        groups = compiled(_denoise_whitened_groups, _DENOISE_WHITENED_GROUPS)
+        denoise = partial(groups, kernel, *options, tables_of(whitening))
+    else:
+        kernel = compiled(estimator.correlated_kernel, _ESTIMATE_CORRELATED)
+        groups = compiled(_denoise_correlated_groups, _DENOISE_CORRELATED_GROUPS)
+        denoise = partial(groups, kernel, *options, tables_of(whitening))
     return GroupDenoiser(planes, denoise, window)
 
 
@@ -200,6 +209,30 @@ def _denoise_groups(estimate, parameters, starts, window, images, sums, places, 
 
 @kernel
 def _denoise_correlated_groups(
+    estimate, parameters, starts, window, tables, images, sums, places, shape
+):
+    """`_denoise_groups` for correlated noise, by a kernel that is told the covariances."""
+    Y, X, V, denoised, weights = _buffers(images, shape)
+    n = shape.planes * shape.patch * shape.patch
+    most = padded(shape.group_size)
+    T = np.empty(most * most, np.float32)
+    scales, level = np.empty(most, np.float32), np.empty(1, np.float32)
+    for k in range(len(places.sizes)):
+        m = places.sizes[k]
+        here = places.offsets[k * places.row : k * places.row + m]
+        there = places.targets[k * places.row : k * places.row + m]
+        left = _gather_group(images, shape, here, m, Y, X, V, tables.power)
+        level[0], _ = patch_scales(scales, V, n, m)
+        patch_covariance(tables, here, shape.row_length, m, T)
+        estimate(
+            Y, X, denoised, weights, n, m, level, parameters[starts[m] :],
+            scales, tables.whiten, tables.colour, T,
+        )  # fmt: skip
+        _add_group(denoised, Y, weights, left, images.keep, sums, shape, there, m, window)
+
+
+@kernel
+def _denoise_whitened_groups(
     estimate, parameters, starts, window, tables, images, sums, places, shape
 ):
     """`_denoise_groups` for correlated noise: groups are whitened first; see `families.whitening`."""

@@ -79,6 +79,13 @@ class Estimator:
     window : callable, optional
         ``window(p)`` returns p positive numbers: along each side of a patch of p x p pixels, how much its pixels count
         in the average of overlapping patches. All count the same by default.
+    correlated_kernel : callable, optional
+        The formula for a group of correlated noise in compiled form, where that is faster than to whiten the group,
+        call `kernel`, and invert the whitening. Its signature is
+        ``kernel(Y, X, denoised, weights, n, m, variance, parameters, scales, whiten, colour, T)``. `variance` holds one
+        number, and the factors `scales` give all patches this variance. `whiten` and its inverse, `colour`, are those of
+        the pixels, and T is the covariance of the patches for a variance of 1, which may be overwritten; rows are
+        padded to whole vectors.
 
     Examples
     --------
@@ -98,6 +105,7 @@ class Estimator:
     kernel: Callable[..., None] | None = None
     parameters: Callable[[int, int], npt.ArrayLike] = lambda n, m: ()
     window: Callable[[int], npt.ArrayLike] | None = None
+    correlated_kernel: Callable[..., None] | None = None
 
     def pixel_weights(self, patch: int) -> npt.NDArray[np.float32]:
         """The window of a patch, an array of `patch` numbers."""

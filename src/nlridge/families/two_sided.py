@@ -18,6 +18,7 @@ from ..kernels.linalg import (
     ONE,
     ZERO,
     gram,
+    inverse_factor,
     invert,
     mean_shift,
     ones,
@@ -29,6 +30,8 @@ from ..kernels.simd import LANES, fma, load, splat, store, total
 from ..kernels.variances import patch_scales
 from .family import Estimate, Estimator, Family, GroupNoise, constant, expect_non_negative
 from .ridge import Ridge, weights_of
+
+_BLOCK = np.intp(LANES)
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,12 @@ class TwoSided(Family):
     @property
     def refine(self) -> Estimator:
         formula = partial(refine, penalty=self.penalty)
-        return Estimator(formula, two_sided_kernel, constant(self.penalty))
+        return Estimator(
+            formula,
+            two_sided_kernel,
+            constant(self.penalty),
+            correlated_kernel=correlated_two_sided_kernel,
+        )
 
 
 # The formula.
@@ -147,6 +155,98 @@ def two_sided_kernel(Y, X, denoised, weights, n, m, variance, parameters):
         for k in range(0, size, LANES):
             o = j * size + k
             store(denoised, o, fma(unit, load(denoised, o), load(mean, k)))
+
+
+@kernel
+def correlated_two_sided_kernel(
+    Y, X, denoised, weights, n, m, variance, parameters, scales, whiten, colour, T
+):
+    """Step 2 for a group of correlated noise, of which only X is whitened: see `whitening.evaluate_whitened`.
+
+    Multiplied out, most of the whitening cancels. With patches that are multiplied by their scales u, and
+    w = T⁻¹u / u'T⁻¹u, let X̃ = W (X - Xwu'), G = T⁻¹X̃' and A = X̃G + D I. The estimate is
+    W⁻¹ (I - D A⁻¹) WYG A⁻¹X̃ + Ywu', and the squared norm of R is that of I - D A⁻¹.
+
+    T is overwritten.
+    """
+    side, size = padded(m), padded(n)
+    D = parameters[0] * np.float32(n) * variance[0]
+    inside = ones(n)
+    K = np.empty(side * side, np.float32)
+    inverse_factor(T, K, side)
+    w = np.zeros(side, np.float32)  # K'Ku / u'K'Ku
+    squares = np.float32(0)
+    for o in range(0, m * side, side):
+        s = splat(np.float32(0))
+        for j in range(0, side, LANES):
+            s = fma(load(K, o + j), load(scales, j), s)
+        part_of_row = total(s)
+        squares += part_of_row * part_of_row
+        for j in range(0, side, LANES):
+            store(w, j, fma(splat(part_of_row), load(K, o + j), load(w, j)))
+    for j in range(0, side, LANES):
+        store(w, j, load(w, j) * splat(1 / squares))
+
+    y, mean = np.empty(side * size, np.float32), np.empty(size, np.float32)
+    x, G = np.empty(side * size, np.float32), np.empty(side * size, np.float32)
+    _centred_by(y, mean, X, w, scales, inside, n, m)
+    product(x, ZERO, size, y, ZERO, size, ONE, whiten, ZERO, size, side, n, n)
+    for p in range(0, side, LANES):
+        product(y, p * size, size, K, p * side, side, ONE, x, ZERO, size, _BLOCK, n, p + LANES)
+    for p in range(0, side, LANES):
+        product(
+            G, p * size, size, K, p * side + p, ONE, side, y, p * size, size, _BLOCK, n, side - p
+        )  # fmt: skip
+    inverse = np.zeros(size * size, np.float32)
+    gram(inverse, y, size, n, m)
+    for i in range(n):
+        inverse[i * size + i] += D
+    invert(inverse, size, n)
+
+    squared_norm = np.float32(1)  # of R, and of the mean
+    for i in range(n):
+        s = splat(np.float32(0))
+        for o in range(i * size, (i + 1) * size, LANES):
+            s = fma(load(inverse, o), load(inverse, o), s)
+        squared_norm += 1 - 2 * D * inverse[i * size + i] + D * D * total(s)
+    variance_left = min(max(squared_norm / np.float32(m), 1 / np.float32(m)), np.float32(1))
+    for j in range(m):
+        weights[j] = scales[j] * scales[j] / (variance_left * variance[0])
+
+    _centred_by(y, mean, Y, w, scales, inside, n, m)
+    # Both of these hold products in turn, transposed: (YG)', (WYG)', (WYGA⁻¹)', ((I - DA⁻¹) WYGA⁻¹)' and W⁻¹ times that.
+    P, Q = np.empty(size * size, np.float32), np.empty(size * size, np.float32)
+    product(P, ZERO, size, G, ZERO, ONE, size, y, ZERO, size, panels(n), n, m)
+    product(Q, ZERO, size, P, ZERO, size, ONE, whiten, ZERO, size, panels(n), n, n)
+    product(P, ZERO, size, inverse, ZERO, size, ONE, Q, ZERO, size, panels(n), n, n)
+    product(Q, ZERO, size, P, ZERO, size, ONE, inverse, ZERO, size, panels(n), n, n)
+    for o in range(0, n * size, LANES):
+        store(P, o, fma(splat(-D), load(Q, o), load(P, o)))
+    product(Q, ZERO, size, P, ZERO, size, ONE, colour, ZERO, size, panels(n), n, n)
+    product(denoised, ZERO, size, x, ZERO, size, ONE, Q, ZERO, size, panels(m), n, n)
+    for j in range(m):
+        unit = splat(1 / scales[j])
+        for k in range(0, size, LANES):
+            o = j * size + k
+            store(denoised, o, fma(unit, load(denoised, o), load(mean, k)))
+
+
+@part
+def _centred_by(rows, mean, Y, w, scales, inside, n, m):
+    """mean = the sum of the patches, multiplied by their scales and by w; rows = (patches - mean) scales."""
+    size = padded(n)
+    for k in range(0, size, LANES):
+        first = load(Y, k)  # subtracted, so that bright pixels lose no digits
+        s = splat(np.float32(0))
+        for j in range(m):
+            s = fma(splat(w[j] * scales[j]), load(Y, j * size + k) - first, s)
+        middle = first + s
+        store(mean, k, middle)
+        for j in range(m):
+            o = j * size + k
+            store(rows, o, (load(Y, o) - middle) * (load(inside, k) * splat(scales[j])))
+    for o in range(m * size, padded(m) * size, LANES):
+        store(rows, o, splat(np.float32(0)))
 
 
 @part

@@ -12,6 +12,7 @@ whitened group, the whitening is inverted.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +55,15 @@ def whitening_of(correlation: Matrix, patch: int, window: int) -> Whitening:
     `correlation` has the shape (planes, 2 a + 1, 2 b + 1), in units of the variance of the noise, and r(0) in the
     middle. It is 0 beyond. The noise of different planes is independent.
     """
+    return _whitening_of(correlation.tobytes(), correlation.shape, patch, window)
+
+
+@lru_cache(maxsize=16)
+def _whitening_of(
+    correlation_bytes: bytes, shape: tuple[int, ...], patch: int, window: int
+) -> Whitening:
+    """Rounds, and parts of an image, share their whitening."""
+    correlation = np.frombuffer(correlation_bytes).reshape(shape)
     planes = [_plane_whitening(plane, patch, window) for plane in correlation]
     whiten, colour = (_block_diagonal([plane[k] for plane in planes]) for k in (0, 1))
     between = _positive_definite(np.mean([plane[2] for plane in planes], axis=0))
@@ -187,11 +197,8 @@ def tables_of(whitening: Whitening) -> WhiteningTables:
 
 
 @part
-def factorise(tables, places, row_length, scales, m, U, K, v):
-    """U'U = T, K = inverse of U', and the vector v of the reflection I - vv'; see `evaluate_whitened`.
-
-    U and K are side x side; `scales` and v have padded(m) elements, those beyond m 0.
-    """
+def patch_covariance(tables, places, row_length, m, T):
+    """Write T to a side x side matrix, its upper triangle in whole blocks; beyond m, it is the identity."""
     side = padded(m)
     rows, columns = np.empty(m, np.intp), np.empty(m, np.intp)
     for j in range(m):
@@ -201,19 +208,29 @@ def factorise(tables, places, row_length, scales, m, U, K, v):
     middle = reach * (tables.side + 1)
     for i in range(side):
         for o in range(i * side, (i + 1) * side, LANES):
-            store(U, o, splat(np.float32(0)))
+            store(T, o, splat(np.float32(0)))
         if i < m:
             for j in range(i, m):
                 dy, dx = rows[j] - rows[i], columns[j] - columns[i]
                 if abs(dy) <= reach and abs(dx) <= reach:  # otherwise, their frames are different
-                    U[i * side + j] = tables.between[middle + dy * tables.side + dx]
-            U[i * side + i] += np.float32(_INDEPENDENT)
+                    T[i * side + j] = tables.between[middle + dy * tables.side + dx]
+            T[i * side + i] += np.float32(_INDEPENDENT)
         else:
-            U[i * side + i] = 1
+            T[i * side + i] = 1
     for p in range(0, side, LANES):  # the blocks on the diagonal are read as a whole
         for i in range(p, p + LANES):
             for j in range(p, i):
-                U[i * side + j] = U[j * side + i]
+                T[i * side + j] = T[j * side + i]
+
+
+@part
+def factorise(tables, places, row_length, scales, m, U, K, v):
+    """U'U = T, K = inverse of U', and the vector v of the reflection I - vv'; see `evaluate_whitened`.
+
+    U and K are side x side; `scales` and v have padded(m) elements, those beyond m 0.
+    """
+    side = padded(m)
+    patch_covariance(tables, places, row_length, m, U)
     inverse_factor(U, K, side)
     for p in range(0, side, LANES):
         _invert_block(U, K, p, side)

@@ -91,7 +91,7 @@ class ImagesInParts(ABC):
 
     def filtered(self, image: Any, taps: npt.NDArray[np.float32]) -> Any:
         """See `filtering`."""
-        around = partial(extended, by=filtering.REACH)
+        around = partial(extended, by=filtering.reach_of(taps))
         return self.computed(image.shape, partial(_filtered_part, taps), (image, around))
 
     def each(self, function: Callable[..., Image], *images: Any, planes: int | None = None) -> Any:
@@ -201,8 +201,9 @@ def _with_coarse_part(
 
 def _filtered_part(taps: npt.NDArray[np.float32], window: Window, image: Part) -> Image:
     """Compute a part of `filtered`; what is not available around it is beyond the image, and mirrored."""
+    reach = filtering.reach_of(taps)
     beyond = [
-        (filtering.REACH - span.start + held.start, filtering.REACH - held.stop + span.stop)
+        (reach - span.start + held.start, reach - held.stop + span.stop)
         for span, held in zip(window, image.window, strict=True)
     ]
     wide = np.pad(image.pixels, [(0, 0), *beyond], "symmetric")
