@@ -110,7 +110,7 @@ def restored(
 
 
 def _some_rows(plane: Pixels) -> Iterator[slice]:
-    """Yield slices of some rows each, so that a large image is never converted to float64 as a whole."""
-    rows = max(1, 2**20 // plane.shape[1])
+    """Yield slices of some rows each, so few that their conversion to float64 stays in the cache of a core."""
+    rows = max(1, 2**16 // plane.shape[1])
     for top in range(0, plane.shape[0], rows):
         yield slice(top, top + rows)
