@@ -13,7 +13,7 @@ from test_families import FAMILIES, TAME
 import nlridge
 from nlridge import CorrelatedNoise, GaussianNoise, PoissonGaussianNoise, Recipe, Rounds, Step
 from nlridge.algorithm import pyramid
-from nlridge.algorithm.filtering import REACH, clear_frequencies, filtered, filters_of
+from nlridge.algorithm.filtering import REACH, clear_frequencies, filtered, filters_of, is_narrow
 from nlridge.algorithm.inputs import PartialDenoising, PlaneNoise, StepInputs
 from nlridge.algorithm.passes import Pass
 from nlridge.engines import cpu
@@ -431,6 +431,15 @@ def test_endless_stripes_do_not_come_back_with_clear_frequencies(white):
     rng = np.random.default_rng(0)
     stripes = np.repeat(rng.normal(0, 1, (1, 160, 1)), 160, axis=2).astype(np.float32)
     assert np.var(filtered(stripes, taps)) < 0.1
+
+
+def test_noise_of_few_frequencies_is_narrow():
+    narrow = {name: is_narrow(correlation_of(kernel)[None]) for name, kernel in KERNELS.items()}
+    assert narrow["horizontal lines"]
+    assert narrow["vertical lines"]
+    assert narrow["rings"]
+    assert not narrow["blur"]
+    assert not is_narrow(np.ones((1, 1, 1)))
 
 
 @methods

@@ -81,6 +81,13 @@ def clear_frequencies(correlation: Matrix | None) -> ClearFrequencies | None:
     return ClearFrequencies(np.array(compare, np.float32), np.array(regain, np.float32))
 
 
+def is_narrow(correlation: Matrix | None) -> bool:
+    """Whether the noise of each plane has hardly any power at most frequencies."""
+    return correlation is not None and all(
+        np.mean(_pass_below(_LOST, plane) > 0.5) > 0.5 for plane in correlation
+    )
+
+
 def _pass_below(share: float, correlation: Matrix) -> Matrix:
     """The response to each frequency: 1/2 where the noise has a share of its mean power, more where it has less."""
     side = 2 * (max(correlation.shape) + 2 * _LONG_REACH)

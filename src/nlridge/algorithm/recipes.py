@@ -30,9 +30,9 @@ def recipe(
         Standard deviation of the noise, in the units of the image.
     data_range : float, optional
         The range of the image's values, in the same units.
-    correlation : {"none", "short", "long"}, optional
-        How far the noise is correlated: not at all, over so few pixels that a short filter makes it white, as in
-        photographs, or further, as stripes are.
+    correlation : {"none", "short", "long", "narrow"}, optional
+        How far the noise is correlated: not at all, over so few pixels that a short filter makes it white, as in most
+        photographs, or further; "narrow" if it also has hardly any power at most frequencies, like stripes and waves.
     kind : {"image", "video", "volume"}, optional
         What is denoised: single images; frames that belong together, such as those of a video or the slices of a
         volume that are far apart; or a volume whose voxels are about as deep as they are wide.
@@ -65,8 +65,9 @@ def recipe(
     for argument, value in (("sigma", sigma), ("data_range", data_range)):
         if not 0 <= number(argument, value) < 1e301:
             raise ValueError(f"{argument} is {shown(value)}; expected a finite non-negative number")
-    if correlation not in ("none", "short", "long"):
-        raise ValueError(f"correlation is {shown(correlation)}; expected 'none', 'short' or 'long'")
+    if correlation not in ("none", "short", "long", "narrow"):
+        kinds = "'none', 'short', 'long' or 'narrow'"
+        raise ValueError(f"correlation is {shown(correlation)}; expected {kinds}")
     if kind not in KINDS:
         raise ValueError(f"kind is {shown(kind)}; expected 'image', 'video' or 'volume'")
     level = table_level(sigma, data_range)
@@ -79,9 +80,8 @@ def recipe(
     if kind != "image" and name == "standard":  # one-sided families hardly remove lines from frames
         white = _recipe("best", kind, level)
     fine = _for_groups(white)
-    if kind != "image" or correlation == "short" or not isinstance(fine.family, TwoSided):
+    if kind != "image" or correlation != "narrow" or not isinstance(fine.family, TwoSided):
         return _with_large_groups(fine)
-    # Noise of a few frequencies is strong at these, even if its level is low: two rounds are not enough for it.
     count = 3 if name == "standard" else fine.rounds.count
     return replace(fine, rounds=replace(fine.rounds, count=count, keep=0.7))
 
@@ -245,6 +245,8 @@ def _for_groups(white: Recipe) -> Recipe:
         fine = replace(
             fine, first=replace(fine.first, patch_size=patch, stride=round(0.75 * patch), window=15)
         )
+    elif fine.rounds.count == 2:  # not enough for such noise, which is strong at some frequencies
+        fine = replace(fine, rounds=_STANDARD[15].rounds)
     if isinstance(fine.family, TwoSided):
         fine = replace(fine, family=replace(fine.family, penalty=1.4 * fine.family.penalty))
     if fine.second is not None:
@@ -254,7 +256,7 @@ def _for_groups(white: Recipe) -> Recipe:
 
 
 def _with_large_groups(fine: Recipe) -> Recipe:
-    """The recipe for noise of all frequencies, for frames, and for one-sided families.
+    """The recipe for noise that is not narrow, for frames, and for one-sided families.
 
     Patches close to each other tell less than their number suggests. The coarse scale removes what is left at low
     frequencies. The two-sided family in rounds leaves nothing of noise that has only a few frequencies.

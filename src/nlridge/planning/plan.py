@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..algorithm.filtering import filters_of
+from ..algorithm.filtering import filters_of, is_narrow
 from ..algorithm.inputs import PlaneNoise
 from ..algorithm.passes import Pass, all_passes
 from ..algorithm.recipes import recipe
@@ -134,9 +134,11 @@ def plan_for(
     correlation = "none"
     if between is not None:
         correlations = (planes.correlation(between, levels * scales) for planes in plane_sets)
-        noises = [PlaneNoise(1.0, of_planes) for of_planes in correlations]
-        short = all(filters_of(noise.correlation) is not None for noise in noises)
-        correlation = "short" if short else "long"
+        planes_noise = [PlaneNoise(1.0, of_planes).correlation for of_planes in correlations]
+        if all(filters_of(of_planes) is not None for of_planes in planes_noise):
+            correlation = "short"
+        else:
+            correlation = "narrow" if all(map(is_narrow, planes_noise)) else "long"
 
     def chosen(ranges: Array, shape: tuple[int, int]) -> Recipe:
         method = options.method
