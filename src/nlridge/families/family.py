@@ -23,6 +23,8 @@ class GroupNoise:
     ----------
     variance : float or array of the shape of the groups
         Variance of the noise: one value for all pixels, or one value for each.
+    is_whitened : bool, optional
+        Whether the noise of the image is correlated, and the groups have been whitened.
 
     Examples
     --------
@@ -39,6 +41,7 @@ class GroupNoise:
     """
 
     variance: float | Array
+    is_whitened: bool = False
 
     @property
     def is_uniform(self) -> bool:

@@ -26,16 +26,14 @@ from ..kernels.linalg import (
     panels,
     product,
     subtract_product,
+    sum_and_largest,
     transposed,
 )
 from ..kernels.simd import (
     LANES,
-    at_most_bits,
     fma,
     larger,
-    largest,
     load,
-    lowest_bit,
     splat,
     store,
     total,
@@ -321,22 +319,6 @@ def _weight(squared_norm, u, U, variance):
 
 
 @part
-def _sum_and_largest(values, size):
-    """The sum of values[:size], the largest of them and its (first) position."""
-    s = highest = load(values, 0)
-    for j in range(LANES, size, LANES):
-        v = load(values, j)
-        s = s + v
-        highest = larger(highest, v)
-    top = largest(highest)
-    p = ZERO
-    for j in range(size - LANES, -1, -LANES):  # without a branch that depends on the data
-        bits = at_most_bits(splat(top), load(values, j))
-        p = j + lowest_bit(bits) if bits != 0 else p
-    return total(s), top, p
-
-
-@part
 def _factorise(F, pixels, u, U, n, m, tolerance):
     """Write the pivoted Cholesky factor of X̃'X̃ to the rows of F, and return its rank."""
     side = padded(m)
@@ -351,7 +333,7 @@ def _factorise(F, pixels, u, U, n, m, tolerance):
             x = load(pixels, (n - 1) * side + j)
             s = fma(x, x, s)
         store(rest, j, s + t)
-    trace, pivot, p = _sum_and_largest(rest, side)
+    trace, pivot, p = sum_and_largest(rest, side)
     precision = np.float32(2e-7) * trace
     rank = ZERO
     while rank < min(n, m) and trace > tolerance and pivot > precision:
@@ -364,7 +346,7 @@ def _factorise(F, pixels, u, U, n, m, tolerance):
             store(F, f + j, s)
             store(rest, j, larger(load(rest, j) - s * s, zero))
         rank += 1
-        trace, pivot, p = _sum_and_largest(rest, side)
+        trace, pivot, p = sum_and_largest(rest, side)
     for k in range(rank):  # F'u = 0, but for rounding
         s = zero
         for j in range(0, side, LANES):

@@ -146,7 +146,8 @@ def evaluate_whitened(
     brightness = Y[..., :1].mean(axis=-2)[..., None, :]  # float32 loses no digits on what is left
     white_Y = W @ (Y - brightness) @ to_white
     white_X = white_Y if X is Y else W @ (X - brightness) @ to_white
-    estimate, weights = evaluate(formula, white_Y, white_X, GroupNoise(broadcast_like(typical, Y)))
+    white = GroupNoise(broadcast_like(typical, Y), is_whitened=True)
+    estimate, weights = evaluate(formula, white_Y, white_X, white)
     with np.errstate(all="ignore"):  # a formula may return what is not finite
         weight = 1 / (1 / weights).mean(axis=-1)[..., None]
         return brightness + inverse_W @ estimate @ to_colour, weight * scales[..., 0, :] ** 2

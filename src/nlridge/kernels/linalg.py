@@ -12,12 +12,17 @@ from .simd import (
     NARROW,
     TALL,
     WIDE,
+    at_most_bits,
     fma,
     inverse_factor_tile,
+    larger,
+    largest,
     load,
+    lowest_bit,
     product_tile,
     splat,
     store,
+    total,
     transpose,
 )
 
@@ -83,6 +88,22 @@ def mean_shift(X, k, row, rows, u, U):
         for j in range(whole, rows):
             s = fma(splat(u[j] * u[j]), load(X, j * row + k) - first, s)
     return ((s + t) + (v + w)) * scale
+
+
+@part
+def sum_and_largest(values, size):
+    """The sum of values[:size], the largest of them and its (first) position."""
+    s = highest = load(values, 0)
+    for j in range(LANES, size, LANES):
+        v = load(values, j)
+        s = s + v
+        highest = larger(highest, v)
+    top = largest(highest)
+    p = ZERO
+    for j in range(size - LANES, -1, -LANES):  # without a branch that depends on the data
+        bits = at_most_bits(splat(top), load(values, j))
+        p = j + lowest_bit(bits) if bits != 0 else p
+    return total(s), top, p
 
 
 @part
