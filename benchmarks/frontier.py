@@ -24,7 +24,7 @@ _GRAY = "#6b7280"
 # Offsets of labels from their points, so that none hides another.
 _BESIDE = {
     "nl-ridge": (9, -4),
-    "nl-bayes": (-4, -19),
+    "nl-bayes": (9, 2),
     "bm3d": (-44, -17),
     "bm3d package": (-44, -18),
 }
