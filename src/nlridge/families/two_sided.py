@@ -331,13 +331,8 @@ def _centred_by(rows, mean, Y, w, scales, inside, n, m):
         s = splat(np.float32(0))
         for j in range(m):
             s = fma(splat(w[j] * scales[j]), load(Y, j * size + k) - first, s)
-        middle = first + s
-        store(mean, k, middle)
-        for j in range(m):
-            o = j * size + k
-            store(rows, o, (load(Y, o) - middle) * (load(inside, k) * splat(scales[j])))
-    for o in range(m * size, padded(m) * size, LANES):
-        store(rows, o, splat(np.float32(0)))
+        store(mean, k, first + s)
+    _around(rows, mean, Y, scales, inside, n, m)
 
 
 @part
@@ -392,10 +387,18 @@ def _centred(rows, mean, Y, u, U, inside, n, m):
     """mean = the mean of the patches with weights u²; rows = (patches - mean) u, padded with zeros."""
     size = padded(n)
     for k in range(0, size, LANES):
-        middle = load(Y, k) + mean_shift(Y, k, size, m, u, U)
-        store(mean, k, middle)
+        store(mean, k, load(Y, k) + mean_shift(Y, k, size, m, u, U))
+    _around(rows, mean, Y, u, inside, n, m)
+
+
+@part
+def _around(rows, mean, Y, scales, inside, n, m):
+    """rows = (patches - mean) scales, padded with zeros."""
+    size = padded(n)
+    for k in range(0, size, LANES):
+        middle, within = load(mean, k), load(inside, k)
         for j in range(m):
             o = j * size + k
-            store(rows, o, (load(Y, o) - middle) * (load(inside, k) * splat(u[j])))
-    for o in range(m * size, panels(m) * size, LANES):
+            store(rows, o, (load(Y, o) - middle) * (within * splat(scales[j])))
+    for o in range(m * size, padded(m) * size, LANES):
         store(rows, o, splat(np.float32(0)))
