@@ -261,8 +261,10 @@ def test_results_of_a_large_image_stay_within_the_bound_of_the_disk(tmp_path):
             page.set(image, method="fast", noise={"level": 10 + k})
             page.finished(image)
             assert opened.bytes_on_disk <= bound
-        written = [file.stat().st_size for file in opened.folder.iterdir() if file.is_file()]
+        files = [file for file in opened.folder.iterdir() if file.is_file()]
+        written = [file.stat().st_size for file in files]
         assert len(opened.results) < 8  # not one for each of the settings
+        assert len([file for file in files if file.suffix != ".npy"]) == len(opened.results)
         assert sum(written) < 1.75 * bound  # with what the results are made from
 
 

@@ -1,5 +1,6 @@
 """Opened images: their pixels, their frames and channels, and what is known and wanted of them."""
 
+import threading
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -119,6 +120,7 @@ class Opened:
         """The height and width as stored."""
         self.low, self.high = black_and_white(self.layer.pixels.dtype, [self._sample()])
         self.revisions[self.wanted.revision] = self.wanted.settings
+        self._making = threading.Lock()
 
     @property
     def shown_size(self) -> tuple[int, int]:
@@ -214,7 +216,14 @@ class Opened:
         x, y, width, height = self.stored(noise)
         return (x // 2, y // 2, width // 2, height // 2) if self.raw else (x, y, width, height)
 
-    def new_result(self) -> Result:
+    def result(self, key: tuple[Any, ...]) -> Result:
+        """Return the result of a key, which may be incomplete; threads that ask at the same time get the same one."""
+        with self._making:
+            if key not in self.results:
+                self.results[key] = self._new_result()
+            return self.results[key]
+
+    def _new_result(self) -> Result:
         """Return a result without any pixels."""
         pixels = self._new_pixels()
         result = Result(pixels, len(self.indices), *self.size)

@@ -169,10 +169,7 @@ def whole_of(image: Opened) -> Rectangle:
 
 def result_of(image: Opened, wanted: Wanted, method: str, rough: bool = False) -> Result:
     """Return the result with a method, which may be incomplete."""
-    key = result_key(wanted.settings, method, rough)
-    result = image.results.get(key)
-    # Threads that ask at the same time get the same result.
-    return image.results.setdefault(key, image.new_result()) if result is None else result
+    return image.result(result_key(wanted.settings, method, rough))
 
 
 def is_wanted(task: Task, gallery: Gallery) -> bool:
