@@ -556,11 +556,14 @@ async function downloadResult() {
 at("save").addEventListener("click", () => save(false));
 at("download").addEventListener("click", downloadResult);
 
-// Shows the command and the Python lines that do the same, if they are unfolded.
+// Shows the command and the Python lines that do the same, if they are unfolded. Answers may overtake each other: only
+// the one to the latest question counts.
+let asked = 0;
 async function drawCommands() {
   if (!current || !at("commands").open) return;
+  const question = asked += 1;
   const commands = await tried(() => request("GET", `/api/images/${current.id}/commands`));
-  if (!commands) return;
+  if (!commands || question !== asked) return;
   for (const name of ["shell", "python"]) at(name).textContent = commands[name];
   at("python").parentElement.hidden = !commands.python;  // only the command line reads videos and raw files
 }
