@@ -524,6 +524,28 @@ def test_progress_of_a_stack_is_one_count():
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
+@pytest.mark.parametrize("workers", [1, 2, 5])
+@pytest.mark.parametrize("sigma", [10, None])
+def test_frames_that_are_denoised_at_the_same_time_are_as_alone(workers, sigma):
+    stack = np.stack([(1 + 0.1 * k) * NOISY for k in range(4)])
+    seen = []
+    result = denoise(
+        stack, sigma, stack_axis=0, workers=workers, progress=lambda *done: seen.append(done)
+    )
+    for frame, denoised in zip(stack, result, strict=True):
+        np.testing.assert_array_equal(denoised, denoise(frame, sigma))
+    assert seen == [(k + 1, 4) for k in range(4)]
+
+
+def test_a_stack_can_be_interrupted():
+    def interrupt(done, total):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        denoise(np.stack([NOISY] * 9), 10, stack_axis=0, workers=2, progress=interrupt)
+
+
 def test_a_stack_must_be_declared():
     with pytest.raises(
         ValueError,

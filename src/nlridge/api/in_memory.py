@@ -1,7 +1,8 @@
 """Images in memory: their frames, the plan for each frame, and the run of the algorithm."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from ..algorithm.framework import RunPass, denoised
 from ..engines import cpu
 from ..engines.grid import Window, lines, whole_window
+from ..engines.pool import in_order, threads_of
 from ..planning.channels import Image, select_channels
 from ..planning.doubts import warn_about
 from ..planning.facts import facts_of
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 Pixels = npt.NDArray[Any]
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+
+_SMALL = 2**20  # pixels of all channels of a frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,14 +103,25 @@ def denoise_array(
         frame = frames[0]
         warn_about(frame.plan.doubt)
         return frames.layout.like_image(denoise_frame(frame, workers, progress, window)[None])
+    # A small frame has too few blocks to keep several workers busy: each worker gets frames of its own.
+    is_small = frames.pixels[0].size <= _SMALL
+    at_once = min(workers, len(frames)) if is_small else 1
+    own = replace(frames, workers=workers // at_once)
+
+    def denoise_one(k: int) -> tuple[str, npt.NDArray[Any]]:
+        frame = own[k]
+        return frame.plan.doubt, denoise_frame(frame, own.workers, False, window)
+
     shape = (*frames.pixels.shape[:2], *map(len, window or frames.window))
     results = np.empty(shape, float_type(frames.pixels.dtype))
-    with progress_reporter(progress, len(frames), "image") as tick:
-        for k, result in enumerate(results):
-            frame = frames[k]
+    with (
+        progress_reporter(progress, len(frames), "image") as tick,
+        closing(in_order(denoise_one, range(len(frames)), at_once)) as denoised_frames,
+    ):
+        for k, (doubt, result) in enumerate(denoised_frames):
             if k == 0:  # the same noise for all
-                warn_about(frame.plan.doubt)
-            result[...] = denoise_frame(frame, workers, False, window)
+                warn_about(doubt)
+            results[k] = result
             tick()
     return frames.layout.like_image(results)
 
@@ -173,9 +188,10 @@ class Frame:
     def _steps(self, workers: int, tick: Callable[[], None]) -> Iterator[tuple[Image, ...]]:
         """Yield the pilots of all sets of planes, and then their results."""
         filled = union(self.missing, self.levels.unreliable, self.pixels.shape)
-        engine = partial(cpu.run_pass, workers=workers, tick=tick)
-        steps_of_planes = (self._in_runs if self.plan.runs else self._in_one_run)(engine, filled)
-        return zip(*steps_of_planes, strict=True)
+        with threads_of(workers) as threads:
+            engine = partial(cpu.run_pass, workers=workers, threads=threads, tick=tick)
+            steps = (self._in_runs if self.plan.runs else self._in_one_run)(engine, filled)
+            yield from zip(*steps, strict=True)
 
     def _in_one_run(self, engine: RunPass, filled: Mask | None) -> list[Iterator[Image]]:
         """Return the pilot and the result for each set of planes."""

@@ -8,6 +8,7 @@ Images are arrays of (planes, height, width).
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -38,12 +39,13 @@ def run_pass(
     *,
     window: Window | None = None,
     workers: int,
+    threads: Executor | None = None,
     tick: Callable[[], None],
 ) -> tuple[Image, Image]:
     """Match on `inputs.similar`, denoise the groups, and average their patches into an image.
 
     Groups that are found are stored in `groups`; those that are already there are not searched for again. `tick` is
-    called after each block, from the calling thread. Returns the result, and the same with some of the noise left
+    called after each block, from the calling thread. Several passes may share their `threads`. Returns the result, and the same with some of the noise left
     in it if `inputs.partly` asks for that. If a window is given, only this part of the results is computed.
     """
     planes, *shape = inputs.noisy.shape
@@ -53,7 +55,14 @@ def run_pass(
         for count in (planes, planes if inputs.keeps_noise else 0)
     )
     for rows, *parts in strips(
-        inputs, step, groups, window=window, workers=workers, tick=tick, trimmed=trimmed
+        inputs,
+        step,
+        groups,
+        window=window,
+        workers=workers,
+        threads=threads,
+        tick=tick,
+        trimmed=trimmed,
     ):
         for strip, image in zip(parts, (total, rest), strict=True):
             image[:, slice_within(rows, window.rows)] = strip
@@ -67,6 +76,7 @@ def strips(
     *,
     window: Window,
     workers: int,
+    threads: Executor | None = None,
     tick: Callable[[], None],
     trimmed: bool = False,
 ) -> Iterator[tuple[range, Image, Image]]:
@@ -96,7 +106,7 @@ def strips(
     sums = [np.zeros((count, 0, len(columns)), np.float32) for count in counts]
     top = reach(grid[:1], shape, settings).rows.start  # the first row of the sums
     at = window.rows.start  # the first row that has not been yielded
-    with closing(in_order(denoise, work, workers)) as blocks_done:
+    with closing(in_order(denoise, work, workers, threads)) as blocks_done:
         for k, line in enumerate(grid):
             bottom = reach([line], shape, settings).rows.stop
             sums = [_extended(image, bottom - top) for image in sums]

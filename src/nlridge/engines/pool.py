@@ -1,13 +1,25 @@
 """Threads that compute results ahead of their use, in order."""
 
+import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import nullcontext
-from typing import TypeVar
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, nullcontext, suppress
+from typing import NamedTuple, TypeVar
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
+
+
+class _Kept(NamedTuple):
+    """Threads that have been started, and their number."""
+
+    workers: int
+    threads: ThreadPoolExecutor
+
+
+_idle: deque[_Kept] = deque()
+"""The threads of the last call, while nobody uses them."""
 
 
 def in_order(
@@ -33,8 +45,7 @@ def in_order(
             while waiting:
                 yield waiting.popleft().result()
         finally:  # after an error or Ctrl-C, wait only for the items being computed
-            for result in waiting:
-                result.cancel()
+            wait([result for result in waiting if not result.cancel()])
 
 
 def ahead(workers: int) -> int:
@@ -42,6 +53,31 @@ def ahead(workers: int) -> int:
     return 2 * workers if workers > 1 else 0
 
 
-def threads_of(workers: int) -> ThreadPoolExecutor:
-    """Threads for `in_order`, to be used in a `with` statement."""
-    return ThreadPoolExecutor(workers, "nlridge")
+@contextmanager
+def threads_of(workers: int) -> Iterator[Executor]:
+    """Threads for `in_order`, which nobody else uses meanwhile. A single worker needs none.
+
+    They are kept for the next call: new threads share a core for some milliseconds before the system moves them apart.
+    """
+    if workers == 1:
+        with ThreadPoolExecutor(1) as none_started:
+            yield none_started
+        return
+    idle = None
+    with suppress(IndexError):
+        idle = _idle.pop()
+    if idle is not None and idle.workers != workers:
+        idle.threads.shutdown()
+        idle = None
+    kept = idle or _Kept(workers, ThreadPoolExecutor(workers, "nlridge"))
+    try:
+        yield kept.threads
+    finally:
+        if _idle:  # those of another call that ran at the same time
+            kept.threads.shutdown()
+        else:
+            _idle.append(kept)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle.clear)  # a forked process has none of the threads
