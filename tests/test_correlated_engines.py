@@ -161,7 +161,7 @@ def test_gradients_are_finite_and_the_derivative(one_torch_thread):
 @two_methods
 def test_a_step_with_tensors_never_waits_for_the_device(method):
     torch = pytest.importorskip("torch")
-    from test_torch import Calls
+    from tensors import Calls
 
     from nlridge.algorithm.framework import denoised
     from nlridge.engines import torch as engine
