@@ -1,4 +1,4 @@
-"""What every file format must do; a new format is one line in `FORMATS` of test_formats.py.
+"""What every file format must do; a new format is one line in `FORMATS` of format_examples.py.
 
 A plug-in can use this file for its own tests: describe an example of the format, and call `checks`.
 """
