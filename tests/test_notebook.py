@@ -7,9 +7,9 @@ import re
 
 import numpy as np
 import pytest
+from browsers import browser, keep, needs_browser, screenshot
 from PIL import Image
 from skimage import data
-from test_report import browser, keep, needs_browser, screenshot
 
 import nlridge
 
