@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tifffile
 from PIL import Image, ImageCms
-from test_raw import mosaic_of, scene, with_noise, write_raw
+from raw_images import mosaic_of, scene, with_noise, write_raw
 
 from nlridge.cli import main
 from nlridge.files import read

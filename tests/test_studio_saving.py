@@ -120,7 +120,7 @@ def test_pixels_on_the_screen_are_those_that_are_saved_in_any_orientation(page, 
 
 def test_raw_files_are_developed_for_the_screen_and_saved_as_by_the_command_line(page, tmp_path):
     pytest.importorskip("rawpy")
-    from test_raw import mosaic_of, scene, with_noise, write_raw
+    from raw_images import mosaic_of, scene, with_noise, write_raw
 
     noisy = with_noise(mosaic_of(scene(128, 160)))
     write_raw(tmp_path / "a.dng", noisy)
