@@ -1,9 +1,10 @@
-"""Images for the tests: a texture, a photograph in colour, and both with noise."""
+"""Images for the tests: a texture, photographs in gray and in colour, and noise."""
 
 import numpy as np
 from skimage import data
 
 SIGMA = 20.0
+NOISY = 100 + np.random.default_rng(0).normal(0, 10, (24, 30))
 
 
 def texture(height, width, seed=0, sigma=10.0):
@@ -11,6 +12,10 @@ def texture(height, width, seed=0, sigma=10.0):
     y, x = np.mgrid[:height, :width]
     clean = 100 + 50 * np.sin(x / 3) * np.cos(y / 4)
     return clean + np.random.default_rng(seed).normal(0, sigma, clean.shape)
+
+
+def truth():
+    return data.camera()[40:168, 40:168].astype(np.float64)
 
 
 def photograph(size=128):
