@@ -4,12 +4,15 @@ PyTorch is never imported here: if there is a tensor, it has been imported alrea
 """
 
 import sys
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.floating[Any]]
+Each: TypeAlias = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""The type of `map`, and of functions like it that use several threads."""
 
 
 def is_tensor(value: Any) -> bool:

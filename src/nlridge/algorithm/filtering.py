@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import is_tensor, library, to_device_of
+from ..arrays import Each, is_tensor, library, to_device_of
 from ..kernels.compile import kernel
 from ..kernels.simd import LANES, fma, load, splat, store
 from .inputs import Image
@@ -34,6 +34,7 @@ _CLEAR = 0.01
 # The mean power of what the groups remove from the image itself, as a share of that of the noise.
 _LOST = 0.05
 _VECTORS = 4  # computed at a time
+_BAND = 64  # rows that are filtered at a time
 
 
 class Filters(NamedTuple):
@@ -129,12 +130,16 @@ def _on_grid(values: Matrix, side: int) -> Matrix:
     return grid
 
 
-def filtered(image: Image, taps: npt.NDArray[np.float32]) -> Image:
-    """Convolve each plane with its taps, which are symmetric; the image is extended by mirroring."""
+def filtered(image: Image, taps: npt.NDArray[np.float32], each: Each = map) -> Image:
+    """Convolve each plane with its taps, which are symmetric; the image is extended by mirroring.
+
+    `each` computes bands of rows: `map`, or a function like it that uses several threads.
+    """
     if is_tensor(image):
         return _filtered_tensor(image, taps)
     reach = reach_of(taps)
-    return convolved(np.pad(image, ((0, 0), (reach, reach), (reach, reach)), "symmetric"), taps)
+    wide = np.pad(image, ((0, 0), (reach, reach), (reach, reach)), "symmetric")
+    return convolved(wide, taps, each)
 
 
 def reach_of(taps: npt.NDArray[np.float32]) -> int:
@@ -142,18 +147,26 @@ def reach_of(taps: npt.NDArray[np.float32]) -> int:
     return taps.shape[-1] // 2
 
 
-def convolved(image: npt.NDArray[np.float32], taps: npt.NDArray[np.float32]) -> Image:
+def convolved(
+    image: npt.NDArray[np.float32], taps: npt.NDArray[np.float32], each: Each = map
+) -> Image:
     """Convolve each plane of an image that has a margin as wide as the reach of the taps; the result has none."""
     planes, height, width = image.shape
     margins, vector = 2 * reach_of(taps), _VECTORS * LANES
     columns = -(-(width - margins) // vector) * vector
-    wide = np.zeros((planes, height, columns + margins), np.float32)
-    wide[:, :, :width] = image
     result = np.empty((planes, height - margins, columns), np.float32)
-    for source, kernel_taps, target in zip(wide, taps, result, strict=True):
-        _convolve(
-            source.reshape(-1), kernel_taps.reshape(-1), margins + 1, target.reshape(-1), columns
-        )
+
+    def convolve_band(place: tuple[int, int]) -> None:
+        plane, top = place
+        rows = result[plane, top : top + _BAND]
+        wide = np.zeros((len(rows) + margins, columns + margins), np.float32)
+        wide[:, :width] = image[plane, top : top + len(wide)]
+        own = taps[plane].reshape(-1)
+        _convolve(wide.reshape(-1), own, margins + 1, rows.reshape(-1), columns)
+
+    places = ((plane, top) for plane in range(planes) for top in range(0, height - margins, _BAND))
+    for _ in each(convolve_band, places):
+        pass
     return result[:, :, : width - margins]
 
 

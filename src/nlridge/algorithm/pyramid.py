@@ -6,16 +6,18 @@ The filter is 16 pixels long, so that distant parts of an image do not affect ea
 mirroring, and near their borders these properties hold only approximately: the first row and column of the coarse
 image have up to three quarters more noise.
 
-Images are arrays or tensors whose last two axes are height and width.
+Images are arrays or tensors whose last two axes are height and width. `each` computes the bands of an array: `map`, or a
+function like it that uses several threads.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import as_array_like, is_tensor, library, to_device_of
+from ..arrays import Each, as_array_like, is_tensor, library, to_device_of
 from .filtering import filtered as filtered
 from .inputs import PlaneNoise
 
@@ -32,9 +34,9 @@ _FILTER = (
 _BAND = 2**18  # pixels of a band
 
 
-def coarser(image: Image) -> Image:
+def coarser(image: Image, each: Each = map) -> Image:
     """The image at half the size, with the same brightness and half the noise."""
-    return _halved(_halved(image, -1), -2)
+    return _halved(_halved(image, -1, each=each), -2, each=each)
 
 
 def coarser_shape(shape: tuple[int, int]) -> tuple[int, int]:
@@ -43,14 +45,14 @@ def coarser_shape(shape: tuple[int, int]) -> tuple[int, int]:
     return -(-height // 2), -(-width // 2)
 
 
-def coarser_noise(noise: PlaneNoise) -> PlaneNoise:
+def coarser_noise(noise: PlaneNoise, each: Each = map) -> PlaneNoise:
     """The noise of the coarser image."""
     variance, correlation = noise.variance, noise.correlation
     if isinstance(variance, float | int):
         variance = variance / 4
     else:
         squares = tuple(tap**2 for tap in _FILTER)
-        variance = _halved(_halved(variance, -1, squares), -2, squares) / 4
+        variance = _halved(_halved(variance, -1, squares, each), -2, squares, each) / 4
     if correlation is not None:
         correlation = np.array([_coarser_correlation(plane) for plane in correlation])
     return PlaneNoise(variance, correlation)
@@ -69,7 +71,11 @@ def _coarser_correlation(correlation: npt.NDArray[np.float64]) -> npt.NDArray[np
 
 
 def with_coarse(
-    image: Image, coarse: Image, level: int, most: float | Image = float("inf")
+    image: Image,
+    coarse: Image,
+    level: int,
+    most: float | Image = float("inf"),
+    each: Each = map,
 ) -> Image:
     """The image, with its low-pass coefficients of a level replaced by those of `coarse`.
 
@@ -79,23 +85,42 @@ def with_coarse(
     if not isinstance(most, float):  # one for each plane, or an image
         most = as_array_like(most, image)
         most = most[:, None] if most.ndim < image.ndim else most  # a batch of images
-    change = (coarse - coarser(image)).clip(-most, most)
+    change = (coarse - coarser(image, each)).clip(-most, most)
     sizes = []
     for _ in range(level - 1):
         sizes.append(change.shape[-2:])
-        change = coarser(change)
+        change = coarser(change, each)
     for size in reversed(sizes):
-        change = _finer(change, size)
-    return image + _finer(change, image.shape[-2:])
+        change = _finer(change, size, each)
+    return image + _finer(change, image.shape[-2:], each)
 
 
-def _finer(coarse: Image, size: tuple[int, ...]) -> Image:
+@dataclass(frozen=True)
+class Scales:
+    """The functions of this module with a given `each`."""
+
+    each: Each
+
+    def coarser(self, image: Image) -> Image:
+        return coarser(image, self.each)
+
+    def coarser_noise(self, noise: PlaneNoise) -> PlaneNoise:
+        return coarser_noise(noise, self.each)
+
+    def with_coarse(self, image: Image, coarse: Image, level: int, most: Any) -> Image:
+        return with_coarse(image, coarse, level, most, self.each)
+
+    def filtered(self, image: Image, taps: npt.NDArray[np.float32]) -> Image:
+        return filtered(image, taps, self.each)
+
+
+def _finer(coarse: Image, size: tuple[int, ...], each: Each) -> Image:
     """The image of the given size that consists of this coarse one and has no finer structures."""
     height, width = size
-    return _synthesised(_synthesised(2 * coarse, -2, height), -1, width)
+    return _synthesised(_synthesised(2 * coarse, -2, height, each), -1, width, each)
 
 
-def _halved(image: Image, axis: int, taps: Sequence[float] = _FILTER) -> Image:
+def _halved(image: Image, axis: int, taps: Sequence[float] = _FILTER, each: Each = map) -> Image:
     """Filter an image, extended by mirroring, along an axis, and keep every other pixel.
 
     Sums are over differences from the central pixel, since those of a bright image would lose digits.
@@ -126,10 +151,10 @@ def _halved(image: Image, axis: int, taps: Sequence[float] = _FILTER) -> Image:
         change += pixels
         return change
 
-    return _in_bands(filtered_band, image, axis, half)
+    return _in_bands(filtered_band, image, axis, half, each)
 
 
-def _synthesised(image: Image, axis: int, length: int) -> Image:
+def _synthesised(image: Image, axis: int, length: int, each: Each) -> Image:
     """The transpose of `_halved`, up to a factor: upsample by the filter along an axis, to the given length."""
     half, reach = image.shape[axis], len(_FILTER) // 4
     places = np.clip(np.arange(-reach, half + reach), 0, half - 1)
@@ -144,11 +169,11 @@ def _synthesised(image: Image, axis: int, length: int) -> Image:
         shape[axis] = 2 * count
         return library(image).stack([even, odd], axis).reshape(shape)
 
-    return _in_bands(upsampled_band, image, axis, half)[_along(axis, slice(length))]
+    return _in_bands(upsampled_band, image, axis, half, each)[_along(axis, slice(length))]
 
 
 def _in_bands(
-    function: Callable[[Image, slice], Image], image: Image, axis: int, length: int
+    function: Callable[[Image, slice], Image], image: Image, axis: int, length: int, each: Each
 ) -> Image:
     """The results of a function for bands of rows, one below the other.
 
@@ -159,13 +184,14 @@ def _in_bands(
     count = rows
     if not is_tensor(image):
         count = max(_BAND // max(image[..., 0, :].size, 1), len(_FILTER))
-    bands = []
-    for top in range(0, rows, count):
+
+    def computed(top: int) -> Image:
         band = slice(top, min(top + count, rows))
         if axis == -2:
-            bands.append(function(image, band))
-        else:
-            bands.append(function(image[_along(-2, band)], slice(0, length)))
+            return function(image, band)
+        return function(image[_along(-2, band)], slice(0, length))
+
+    bands = list(each(computed, range(0, rows, count)))
     return bands[0] if len(bands) == 1 else np.concatenate(bands, axis=-2)
 
 

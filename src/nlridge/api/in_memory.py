@@ -1,7 +1,7 @@
 """Images in memory: their frames, the plan for each frame, and the run of the algorithm."""
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..algorithm.framework import RunPass, denoised
+from ..algorithm.pyramid import Scales
+from ..arrays import Each
 from ..engines import cpu
 from ..engines.grid import Window, lines, whole_window
 from ..engines.pool import in_order, threads_of
@@ -182,22 +184,31 @@ class Frame:
 
     def run(self, workers: int, tick: Callable[[], None]) -> Iterator[npt.NDArray[Any]]:
         """Yield the pilot and the result in the units of the image; nothing if there is no noise to remove."""
-        for images in self._steps(workers, tick):
-            yield restored(self.plan, self.pixels, images, self.missing)
+        with _engine(workers, tick) as (engine, each):
+            for images in self._steps(engine, each):
+                yield restored(self.plan, self.pixels, images, self.missing, each)
 
-    def _steps(self, workers: int, tick: Callable[[], None]) -> Iterator[tuple[Image, ...]]:
-        """Yield the pilots of all sets of planes, and then their results."""
+    def result(self, workers: int, tick: Callable[[], None]) -> npt.NDArray[np.floating[Any]]:
+        """Run the algorithm; returns the last image, or the pixels unchanged if there is no noise to remove."""
+        last: tuple[Image, ...] = ()
+        with _engine(workers, tick) as (engine, each):
+            for images in self._steps(engine, each):
+                last = images
+            return restored(self.plan, self.pixels, last, self.missing, each)
+
+    def _steps(self, engine: RunPass, each: Each) -> Iterator[tuple[Image, ...]]:
+        """Return the pilots of all sets of planes, and then their results."""
         filled = union(self.missing, self.levels.unreliable, self.pixels.shape)
-        with threads_of(workers) as threads:
-            engine = partial(cpu.run_pass, workers=workers, threads=threads, tick=tick)
-            steps = (self._in_runs if self.plan.runs else self._in_one_run)(engine, filled)
-            yield from zip(*steps, strict=True)
+        run = self._in_runs if self.plan.runs else self._in_one_run
+        return zip(*run(engine, each, filled), strict=True)
 
-    def _in_one_run(self, engine: RunPass, filled: Mask | None) -> list[Iterator[Image]]:
+    def _in_one_run(
+        self, engine: RunPass, each: Each, filled: Mask | None
+    ) -> list[Iterator[Image]]:
         """Return the pilot and the result for each set of planes."""
         plan, pixels = self.plan, self.pixels
         channels = sorted(channel for planes in plan.planes for channel in planes.channels)
-        noisy = stabilised(plan, channels, pixels, self.missing, filled)
+        noisy = stabilised(plan, channels, pixels, self.missing, filled, each)
         if filled is not None:
             for channel in channels:
                 noisy[channel] = fill(noisy[channel])
@@ -210,11 +221,19 @@ class Frame:
             noise = plan.plane_noise(planes, self.levels.all)
             image = planes.of(noisy)
             steps_of_planes.append(
-                denoised(image, noise, plan.recipe, engine, plan.tuning, renewed=renew)
+                denoised(
+                    image,
+                    noise,
+                    plan.recipe,
+                    engine,
+                    plan.tuning,
+                    renewed=renew,
+                    scales=Scales(each),
+                )
             )
         return steps_of_planes
 
-    def _in_runs(self, engine: RunPass, filled: Mask | None) -> list[Iterator[Image]]:
+    def _in_runs(self, engine: RunPass, each: Each, filled: Mask | None) -> list[Iterator[Image]]:
         """Return the same for an image of few photons."""
         plan = self.plan
         steps_of_planes = []
@@ -227,17 +246,27 @@ class Frame:
             noise = plan.plane_noise(planes, self.levels.all)
             steps_of_planes.append(
                 denoised_in_runs(
-                    counts, planes, noise, plan.runs, engine, plan.tuning, renewed=renew
+                    counts,
+                    planes,
+                    noise,
+                    plan.runs,
+                    engine,
+                    plan.tuning,
+                    renewed=renew,
+                    scales=Scales(each),
                 )
             )
         return steps_of_planes
 
-    def result(self, workers: int, tick: Callable[[], None]) -> npt.NDArray[np.floating[Any]]:
-        """Run the algorithm; returns the last image, or the pixels unchanged if there is no noise to remove."""
-        last: tuple[Image, ...] = ()
-        for images in self._steps(workers, tick):
-            last = images
-        return restored(self.plan, self.pixels, last, self.missing)
+
+@contextmanager
+def _engine(workers: int, tick: Callable[[], None]) -> Iterator[tuple[RunPass, Each]]:
+    """The engine for passes, and a function like `map` for whole images; both use the same threads."""
+    with threads_of(workers) as threads:
+        yield (
+            partial(cpu.run_pass, workers=workers, threads=threads, tick=tick),
+            partial(in_order, workers=workers, threads=threads),
+        )
 
 
 def frame_for(

@@ -6,6 +6,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Each
 from ..noise.poisson import PoissonGaussianNoise
 from ..patches.matching import BRIGHT
 from .channels import Image, Planes
@@ -21,15 +22,18 @@ def stabilised(
     pixels: Pixels,
     missing: Mask | None = None,
     filled: Mask | None = None,
+    each: Each = map,
 ) -> Image:
     """Stabilise and scale the given channels; the others are 0.
 
-    `missing` pixels have no value. Pixels to be `filled` in from their neighbours are NaN (see `fill`).
+    `missing` pixels have no value. Pixels to be `filled` in from their neighbours are NaN (see `fill`). `each` converts
+    some rows at a time: `map`, or a function like it that uses several threads.
     """
     noisy = np.zeros(pixels.shape, np.float32)
     for channel in channels:
         scale = plan.scales[channel]
-        for rows in _some_rows(noisy[channel]):
+
+        def stabilise(rows: slice, channel: int = channel, scale: float = scale) -> None:
             part = pixels[channel, rows]
             if missing is not None:
                 part = np.where(missing[channel, rows], 0, part)
@@ -38,6 +42,8 @@ def stabilised(
                 np.multiply(
                     stable, scale, out=noisy[channel, rows], dtype=np.float64, casting="unsafe"
                 )
+
+        _do_all(each(stabilise, _some_rows(noisy[channel])))
         if filled is not None:
             noisy[channel, filled[channel]] = 0
         largest = float(max(abs(noisy[channel].max()), abs(noisy[channel].min())))
@@ -82,18 +88,23 @@ def with_estimate(counts: Image, filled: Mask, estimate: Image) -> Image:
 
 
 def restored(
-    plan: Plan, pixels: Pixels, images: Sequence[Image], missing: Mask | None = None
+    plan: Plan,
+    pixels: Pixels,
+    images: Sequence[Image],
+    missing: Mask | None = None,
+    each: Each = map,
 ) -> npt.NDArray[np.floating[Any]]:
     """Convert denoised planes to the result that the caller receives, in the units of the image and in `float_type`.
 
-    Channels that were not denoised, and missing pixels, keep the values of `pixels`.
+    Channels that were not denoised, and missing pixels, keep the values of `pixels`. `each` is as for `stabilised`.
     """
     result = np.empty(pixels.shape, float_type(pixels.dtype))
     result[...] = pixels
     largest = min(float(np.finfo(result.dtype).max), np.finfo(np.float64).max)
     for planes, image in zip(plan.planes, images, strict=True):
         for channel, stable in zip(planes.channels, planes.back(image), strict=True):
-            for rows in _some_rows(stable):
+
+            def restore(rows: slice, channel: int = channel, stable: Image = stable) -> None:
                 with np.errstate(over="ignore"):
                     values = np.divide(stable[rows], plan.scales[channel], dtype=np.float64)
                 values = plan.result_noise.restore(values)
@@ -106,7 +117,15 @@ def restored(
                 values = np.clip(values, -largest, largest)
                 valid = True if missing is None else ~missing[channel, rows]
                 np.copyto(result[channel, rows], values, casting="same_kind", where=valid)
+
+            _do_all(each(restore, _some_rows(stable)))
     return result
+
+
+def _do_all(results: Iterable[None]) -> None:
+    """Compute lazy results that are None."""
+    for _ in results:
+        pass
 
 
 def _some_rows(plane: Pixels) -> Iterator[slice]:
