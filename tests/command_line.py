@@ -15,8 +15,8 @@ def save(path, seed=0, size=32, sigma=20):
         Image.fromarray(pixels.astype(np.uint8)).save(path)
 
 
-def run(*words, **options):
-    return main(["denoise", "--method", "fast", *map(str, words), *options])
+def run(*words):
+    return main(["denoise", "--method", "fast", *map(str, words)])
 
 
 def names(folder):

@@ -195,4 +195,6 @@ def test_missing_pixels_and_a_mask():
     whole = nlridge.denoise(noisy, noise=noise)
     masked = nlridge.denoise(np.where(gone, np.nan, noisy), noise=noise)
     assert np.array_equal(np.isnan(masked), gone)
+    by_mask = nlridge.denoise(noisy, noise=noise, mask=gone)
+    np.testing.assert_array_equal(by_mask[~gone], masked[~gone])
     assert psnr(masked[~gone], clean[~gone]) > psnr(whole[~gone], clean[~gone]) - 0.3

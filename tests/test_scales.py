@@ -12,6 +12,7 @@ from nlridge.algorithm import pyramid
 from nlridge.algorithm.framework import denoised
 from nlridge.algorithm.inputs import PlaneNoise
 from nlridge.algorithm.pyramid import coarser, coarser_noise, coarser_shape, with_coarse
+from nlridge.engines.pool import in_order
 from nlridge.families import Ridge, TwoSided
 
 FIRST, SECOND = Step(5, 9, stride=3, window=11), Step(4, 14, stride=2, window=13)
@@ -19,6 +20,29 @@ FIRST, SECOND = Step(5, 9, stride=3, window=11), Step(4, 14, stride=2, window=13
 
 def noise(*shape):
     return np.random.default_rng(1).normal(0, 1, shape).astype(np.float32)
+
+
+def test_threads_make_no_difference():
+    image, counts = noise(3, 401, 503), []
+
+    def each(function, items):
+        items = list(items)
+        counts.append(len(items))
+        return in_order(function, items, 3)
+
+    taps = np.random.default_rng(2).random((3, 7, 7)).astype(np.float32)
+    variances = PlaneNoise(image**2)
+    coarse = coarser(image) + 0.1
+    scales = pyramid.Scales(each)
+    np.testing.assert_array_equal(scales.coarser(image), coarser(image))
+    np.testing.assert_array_equal(
+        scales.coarser_noise(variances).variance, coarser_noise(variances).variance
+    )
+    np.testing.assert_array_equal(
+        scales.with_coarse(image, coarse, 2, 0.05), with_coarse(image, coarse, 2, 0.05)
+    )
+    np.testing.assert_array_equal(scales.filtered(image, taps), pyramid.filtered(image, taps))
+    assert max(counts) > 2  # bands
 
 
 def test_the_inputs_of_each_scale():

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import tifffile
+from browsers import browser, keep, needs_browser, screenshot
 from PIL import Image
 from skimage import data
 from studio_client import serving
-from test_report import browser, keep, needs_browser, screenshot
 
 from nlridge.cli import main
 
