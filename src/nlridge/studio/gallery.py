@@ -78,7 +78,7 @@ def forget_old_results(image: Opened) -> None:
         for name in methods_of(settings)
         for alone in (False, True)
     }
-    for key in [key for key in image.results if key not in kept]:
+    for key in set(image.results.copy()) - kept:  # other threads may add results meanwhile
         result = image.results.pop(key, None)
         if result is not None and isinstance(result.pixels, np.memmap):
             with suppress(OSError):  # Windows keeps a file that is still shown until it is closed

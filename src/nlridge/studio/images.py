@@ -219,9 +219,10 @@ class Opened:
     def result(self, key: tuple[Any, ...]) -> Result:
         """Return the result of a key, which may be incomplete; threads that ask at the same time get the same one."""
         with self._making:
-            if key not in self.results:
-                self.results[key] = self._new_result()
-            return self.results[key]
+            result = self.results.get(key)
+            if result is None:
+                result = self.results[key] = self._new_result()
+            return result
 
     def _new_result(self) -> Result:
         """Return a result without any pixels."""
