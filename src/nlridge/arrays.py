@@ -15,6 +15,12 @@ Each: TypeAlias = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """The type of `map`, and of functions like it that use several threads."""
 
 
+def do_all(results: Iterable[None]) -> None:
+    """Compute what an `Each` returns, if its function is called for what it does."""
+    for _ in results:
+        pass
+
+
 def is_tensor(value: Any) -> bool:
     """Whether a value is a PyTorch tensor."""
     torch = sys.modules.get("torch")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Each, is_tensor, library, to_device_of
+from ..arrays import Each, do_all, is_tensor, library, to_device_of
 from ..kernels.compile import kernel
 from ..kernels.simd import LANES, fma, load, splat, store
 from .inputs import Image
@@ -165,8 +165,7 @@ def convolved(
         _convolve(wide.reshape(-1), own, margins + 1, rows.reshape(-1), columns)
 
     places = ((plane, top) for plane in range(planes) for top in range(0, height - margins, _BAND))
-    for _ in each(convolve_band, places):
-        pass
+    do_all(each(convolve_band, places))
     return result[:, :, : width - margins]
 
 

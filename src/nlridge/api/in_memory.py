@@ -35,7 +35,7 @@ Pixels = npt.NDArray[Any]
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-_SMALL = 2**20  # pixels of all channels of a frame
+_SMALL = 2**20  # the most pixels, of all channels, of a frame that one worker denoises alone
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Each
+from ..arrays import Each, do_all
 from ..noise.poisson import PoissonGaussianNoise
 from ..patches.matching import BRIGHT
 from .channels import Image, Planes
@@ -43,7 +43,7 @@ def stabilised(
                     stable, scale, out=noisy[channel, rows], dtype=np.float64, casting="unsafe"
                 )
 
-        _do_all(each(stabilise, _some_rows(noisy[channel])))
+        do_all(each(stabilise, _some_rows(noisy[channel])))
         if filled is not None:
             noisy[channel, filled[channel]] = 0
         largest = float(max(abs(noisy[channel].max()), abs(noisy[channel].min())))
@@ -118,14 +118,8 @@ def restored(
                 valid = True if missing is None else ~missing[channel, rows]
                 np.copyto(result[channel, rows], values, casting="same_kind", where=valid)
 
-            _do_all(each(restore, _some_rows(stable)))
+            do_all(each(restore, _some_rows(stable)))
     return result
-
-
-def _do_all(results: Iterable[None]) -> None:
-    """Compute lazy results that are None."""
-    for _ in results:
-        pass
 
 
 def _some_rows(plane: Pixels) -> Iterator[slice]:
