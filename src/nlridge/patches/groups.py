@@ -24,11 +24,17 @@ def gather(image, image_row, plane, planes, places, m, patch, group):
         target = j * size
         for c in range(planes):
             source = places[j] + c * plane
-            for _ in range(patch):
-                for v in range(0, patch, NARROW):
-                    store(group, target + v, load_narrow(image, source + v))
-                source += image_row
-                target += patch
+            if patch <= NARROW:  # without a loop that takes as long as what it repeats
+                for _ in range(patch):
+                    store(group, target, load_narrow(image, source))
+                    source += image_row
+                    target += patch
+            else:
+                for _ in range(patch):
+                    for v in range(0, patch, NARROW):
+                        store(group, target + v, load_narrow(image, source + v))
+                    source += image_row
+                    target += patch
     for o in range(m * size, padded(m) * size, LANES):
         store(group, o, splat(np.float32(0)))
 
