@@ -82,7 +82,8 @@ class GroupFiles:
     """The groups of similar patches of a pass, stored for another pass: one file per line of blocks.
 
     The engine uses it as a mapping from the first reference (y, x) of a block to the positions in its groups.
-    `complete` tells whether the groups have already been stored.
+    `complete` tells whether all groups have already been stored. Some have if a block reaches into two bands, or if the
+    run is resumed.
     """
 
     def __init__(self, folder: Path, shape: tuple[int, int], step: Pass, complete: bool) -> None:
@@ -100,13 +101,13 @@ class GroupFiles:
     def __reduce__(self) -> Any:
         return GroupFiles, self.arguments
 
-    def __contains__(self, key: object) -> bool:
-        return self.complete
+    def __contains__(self, key: tuple[int, int]) -> bool:
+        return self.complete or (self.folder / str(key[0])).exists()
 
     def __getitem__(self, key: tuple[int, int]) -> npt.NDArray[Any]:
         y, x = key
         with self.lock:
-            if y not in self.loaded:
+            if x not in self.loaded.get(y, {}):
                 # The engine asks for the lines from top to bottom.
                 for finished in sorted(self.loaded)[:-2]:
                     del self.loaded[finished]
