@@ -4,15 +4,21 @@ import numpy as np
 from scipy.fft import dctn, idctn
 
 
+def settings_of(step):
+    """The settings of a step, as functions of this file take them."""
+    return step.patch_size, step.group_size, step.stride, step.window, step.every
+
+
 def references(length, patch, stride, start=0):
     """Positions of reference patches along one axis: the grid, and the first and the last position."""
     return sorted({0, *range(start, length - patch + 1, stride), length - patch})
 
 
-def similar(guide, y, x, patch, group, window, every=1):
+def similar(guide, y, x, patch, group, window, every=1, gap=0):
     """Corners of the patches in the window around (y, x) that are most similar to the patch there, the nearest first.
 
-    The patch itself comes first; ties go to the first in reading order.
+    The patch itself comes first, with those that cover the gap between it and the next reference patch, if there is one.
+    Ties go to the first in reading order.
     """
     height, width = guide.shape[-2:]
     radius = window // 2
@@ -25,7 +31,7 @@ def similar(guide, y, x, patch, group, window, every=1):
 
     def distance(corner):
         i, j = corner
-        if corner == (y, x):
+        if i - y in (0, max(gap, 0)) and j - x in (0, max(gap, 0)):
             return -1.0
         return np.sum((guide[..., i : i + patch : every, j : j + patch : every] - reference) ** 2)
 
@@ -45,7 +51,7 @@ def step(noisy, guide, estimate, patch, group, stride, window, every=1):
     total, weight = np.zeros(noisy.shape), np.zeros(noisy.shape)
     for y in references(noisy.shape[0], patch, stride):
         for x in references(noisy.shape[1], patch, stride):
-            corners = similar(guide, y, x, patch, group, window, every)
+            corners = similar(guide, y, x, patch, group, window, every, stride - patch)
             Y, X = group_matrix(noisy, corners, patch), group_matrix(guide, corners, patch)
             denoised, weights = estimate(Y, X)
             for k, (i, j) in enumerate(corners):
@@ -158,18 +164,19 @@ def two_sided(kappa):
 def rounds(noisy, pilot, sigma, estimate, settings, count, keep, blend):
     """The second step, on an image with less and less noise.
 
-    Every other round searches for groups, each time around other reference patches.
+    Every other round searches for groups, each time around other reference patches. `settings` are those of the first
+    two rounds and of the later ones, both as (patch, group, stride, window, every).
     """
-    patch, group, stride, window = settings
     partly, result = noisy, pilot
     corners = {}
     for i in range(count):
         tau = keep * (1 - (i + 1) / count)
+        patch, group, stride, window, every = settings[min(i // 2, 1)]
         if i % 2 == 0:
             guide = blend * result + (1 - blend) * partly
             start = stride // 2 if i % 4 == 2 else 0
             corners = {
-                (y, x): similar(guide, y, x, patch, group, window)
+                (y, x): similar(guide, y, x, patch, group, window, every, stride - patch)
                 for y in references(noisy.shape[0], patch, stride, start)
                 for x in references(noisy.shape[1], patch, stride, start)
             }

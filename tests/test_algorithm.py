@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from images import texture
 
 import nlridge
-from nlridge import Recipe, Step, denoise, recipe
+from nlridge import Estimator, Recipe, Step, denoise, recipe
 from nlridge.algorithm.passes import all_passes
 from nlridge.families import BM3D, Bayes, Ridge
 
@@ -28,16 +28,12 @@ FAMILIES = {
 }
 
 
-def as_tuple(step):
-    return step.patch_size, step.group_size, step.stride, step.window, step.every
-
-
 @pytest.mark.parametrize("shape", [(33, 40), (16, 16), (9, 50), (50, 10), (9, 9), (17, 11)])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_against_the_oracle(family, shape):
     noisy = texture(*shape)
     chosen, estimates = FAMILIES[family]
-    expected = oracle.two_steps(noisy, estimates(10.0), *map(as_tuple, STEPS))
+    expected = oracle.two_steps(noisy, estimates(10.0), *map(oracle.settings_of, STEPS))
     result = denoise(noisy, 10.0, method=Recipe(chosen, *STEPS), data_range=255)
     # Nothing differs but by rounding, unless a near tie in matching, or a coefficient next to the
     # threshold, goes the other way in float32: that may change some pixels, on some CPU.
@@ -45,12 +41,41 @@ def test_against_the_oracle(family, shape):
     assert np.median(np.abs(result - expected)) < 5e-5
 
 
+@pytest.mark.parametrize("shape", [(26, 31), (23, 16)])
+@pytest.mark.parametrize(("stride", "every"), [(5, 1), (6, 3), (8, 1), (8, 2)])
+def test_gaps_between_reference_patches_against_the_oracle(shape, stride, every):
+    noisy = texture(*shape)
+    steps = Step(4, 9, stride=stride, window=11), Step(4, 14, stride=stride, window=13, every=every)
+    expected = oracle.two_steps(noisy, oracle.nl_ridge(10.0), *map(oracle.settings_of, steps))
+    sparse = Recipe(Ridge(), *steps)
+    result = denoise(noisy, 10.0, method=sparse, data_range=255)
+    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.01
+    assert np.median(np.abs(result - expected)) < 5e-5
+    torch = pytest.importorskip("torch")
+    tensor = denoise(torch.tensor(noisy), 10.0, method=sparse, data_range=255)
+    assert np.median(np.abs(tensor.numpy() - expected)) < 5e-4
+
+
+@pytest.mark.parametrize("stride", [1, 4, 5, 8])
+@pytest.mark.parametrize("shape", [(8, 8), (29, 32), (31, 9)])
+def test_patches_cover_the_image(shape, stride):
+    """Even if no patches are chosen but those that have to be."""
+
+    def zero(Y, X, noise):
+        return np.zeros(Y.shape), np.ones(Y.shape)[..., 0, :]
+
+    image = 1.0 + np.arange(np.prod(shape)).reshape(shape) ** 2
+    few = Step(4, 4 if stride > 4 else 1, stride=stride, window=9)
+    zeros = denoise(image, image.max() / 100, method=Recipe(Custom(Estimator(zero)), few))
+    np.testing.assert_allclose(zeros, 0, atol=1e-6 * image.max())
+
+
 @pytest.mark.parametrize(("patch", "every"), [(4, 2), (5, 2), (6, 3), (5, 4)])
 def test_patches_compared_at_some_pixels_against_the_oracle(patch, every):
     # Patches that would extend beyond the image by pixels that are not compared must not be chosen.
     noisy = texture(26, 31)
     steps = STEPS[0], Step(patch, 14, stride=2, window=13, every=every)
-    expected = oracle.two_steps(noisy, oracle.nl_ridge(10.0), *map(as_tuple, steps))
+    expected = oracle.two_steps(noisy, oracle.nl_ridge(10.0), *map(oracle.settings_of, steps))
     sampled = Recipe(Ridge(), *steps)
     result = denoise(noisy, 10.0, method=sampled, data_range=255)
     assert np.sqrt(np.mean((result - expected) ** 2)) < 0.01
@@ -64,7 +89,7 @@ def test_the_recipe_of_the_paper_against_the_oracle():
     noisy = texture(30, 34, sigma=20)
     paper = recipe("nl-ridge", 20)
     expected = oracle.two_steps(
-        noisy, oracle.nl_ridge(20.0), as_tuple(paper.first), as_tuple(paper.second)
+        noisy, oracle.nl_ridge(20.0), *map(oracle.settings_of, (paper.first, paper.second))
     )
     result = denoise(noisy, 20.0, method="nl-ridge", data_range=255)
     assert np.sqrt(np.mean((result - expected) ** 2)) < 0.01

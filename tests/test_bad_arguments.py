@@ -98,7 +98,21 @@ def test_bad_options(arguments, error, message):
             r"group_size is 0; expected a number from 1 to 2025 \(all patches",
         ),
         ({"group_size": 2026}, ValueError, "group_size is 2026; expected a number from 1 to 2025"),
-        ({"stride": 8}, ValueError, r"stride is 8; expected a number from 1 to 7 \(patch_size\)"),
+        (
+            {"stride": 15},
+            ValueError,
+            r"stride is 15; expected a number from 1 to 14 \(twice patch_size\)",
+        ),
+        (
+            {"stride": 8, "group_size": 3},
+            ValueError,
+            r"stride is 8; expected a number from 1 to 7 \(patch_size\)",
+        ),
+        (
+            {"stride": 10, "window": 5},
+            ValueError,
+            r"stride is 10; expected a number from 1 to 9 \(patch_size \+ window // 2\)",
+        ),
         ({"window": 44}, ValueError, "window is 44; expected an odd number"),
         ({"window": 257}, ValueError, "window is 257; expected a number from 1 to 255"),
     ],

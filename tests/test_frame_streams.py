@@ -73,7 +73,7 @@ def test_patches_are_followed_from_frame_to_frame(patch, window, near, far, shif
     places, numbers = np.zeros((2, len(ys) * len(xs) * m), np.intp)
     rows = match_across(
         flat, row, flat.size, 1, margin, height, width, np.arange(count) * frame, shifts.reshape(-1), own,
-        ys, xs, patch, window, near, far, np.float32(25), np.full(len(ys) * len(xs), m), m, places, numbers,
+        ys, xs, patch, patch, 1, window, near, far, np.float32(25), np.full(len(ys) * len(xs), m), m, places, numbers,
     )  # fmt: skip
     result = zip(places.reshape(-1, m), numbers.reshape(-1, m), strict=True)
     corners = [(y, x) for y in ys for x in xs]

@@ -21,21 +21,32 @@ from nlridge import (
 from nlridge.families import BM3D, Bayes, Ridge, TwoSided
 
 FIRST, SECOND = Step(5, 9, stride=3, window=11), Step(4, 14, stride=2, window=13)
+SPARSE = Step(4, 14, stride=6, window=13)  # with gaps between reference patches
+SAMPLED = Step(5, 11, stride=6, window=11, every=3)
 
 
 @pytest.mark.parametrize("shape", [(33, 40), (9, 50), (17, 11)])
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_rounds_against_the_oracle(shape, count):
+@pytest.mark.parametrize(
+    ("count", "second", "later"),
+    [
+        (1, SECOND, None),
+        (2, SECOND, None),
+        (3, SECOND, None),
+        (1, SPARSE, None),
+        (2, SPARSE, SECOND),
+        (4, SPARSE, SAMPLED),
+    ],
+)
+def test_rounds_against_the_oracle(shape, count, second, later):
     noisy = texture(*shape)
-    settings = SECOND.patch_size, SECOND.group_size, SECOND.stride, SECOND.window
-    first = FIRST.patch_size, FIRST.group_size, FIRST.stride, FIRST.window
-    pilot = oracle.step(noisy, noisy, oracle.nl_ridge(10.0, 0.2)[0], *first)
+    pilot = oracle.step(noisy, noisy, oracle.nl_ridge(10.0, 0.2)[0], *oracle.settings_of(FIRST))
     keep, blend = (0.7, 0.4) if count > 1 else (0.0, 1.0)
+    settings = oracle.settings_of(second), oracle.settings_of(later or second)
     expected = oracle.rounds(
         noisy, pilot, 10.0, oracle.two_sided(0.4), settings, count, keep, blend
     )
     family = TwoSided(noisier=0.2, penalty=0.4)
-    method = Recipe(family, FIRST, SECOND, Rounds(count, keep, blend))
+    method = Recipe(family, FIRST, second, Rounds(count, keep, blend, later))
     result = denoise(noisy, 10.0, method=method)
     assert np.sqrt(np.mean((result - expected) ** 2)) < 0.01
     assert np.median(np.abs(result - expected)) < 5e-5

@@ -31,7 +31,7 @@ def tracked(frames, own, y, x, patch, m, window, near, far, shifts=None):
     places, frame_of = np.zeros((2, m), np.intp)
     match_across(
         flat, row, 0, 1, margin, height, width, np.arange(count) * size, shifts.ravel(), own, np.array([y]), np.array([x]),
-        patch, window, near, far, np.float32(1), np.array([m]), m, places, frame_of,
+        1, patch, 1, window, near, far, np.float32(1), np.array([m]), m, places, frame_of,
     )  # fmt: skip
     corners = [divmod(int(place), row) for place in places - frame_of * size]
     return [(int(k), i - margin, j - margin) for k, (i, j) in zip(frame_of, corners, strict=True)]

@@ -82,7 +82,8 @@ def passes_of(recipe: Recipe) -> list[Pass]:
     passes = [Pass(family, False, recipe.first, frames=frames)]
     if recipe.second is not None:
         for k in range(recipe.rounds.count):
-            passes.append(Pass(family, True, recipe.second, k // 2 % 2 == 1, frames))
+            step = recipe.second if k < 2 else recipe.rounds.later or recipe.second
+            passes.append(Pass(family, True, step, k // 2 % 2 == 1, frames))
     return passes
 
 

@@ -1,6 +1,7 @@
 """The settings of the algorithm: its two steps, rounds, coarse scale, and recipes, which combine all of them."""
 
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from numbers import Real
 
@@ -34,7 +35,9 @@ class Step:
         Number of similar patches that are denoised together (m in the paper), including the reference patch. Groups
         are smaller where the window contains fewer patches, such as at the borders of an image.
     stride : int, optional
-        Distance between neighbouring reference patches in pixels (δ in the paper), at most `patch_size`.
+        Distance between neighbouring reference patches in pixels (δ in the paper), at most twice `patch_size`. If it is
+        larger than `patch_size`, the patches that cover the gap between a reference and the next always belong to its
+        group. This takes groups of at least 4 patches, and windows that reach them.
     window : int, optional
         Side of the square window in which similar patches are searched for, in pixels (w in the paper). An odd
         number, at most 255.
@@ -69,8 +72,6 @@ class Step:
             if value is not None or field.name != "chroma_group_size":
                 object.__setattr__(self, field.name, _whole(field.name, value))
         _expect("patch_size", self.patch_size, 1, 64)
-        why = " (patch_size), so that patches cover the image"
-        _expect("stride", self.stride, 1, self.patch_size, why)
         _expect("every", self.every, 1, self.patch_size, " (patch_size)")
         _expect("window", self.window, 1, 255)
         if self.window % 2 == 0:
@@ -79,6 +80,12 @@ class Step:
         _expect("group_size", self.group_size, 1, self.window**2, why)
         if self.chroma_group_size is not None:
             _expect("chroma_group_size", self.chroma_group_size, 1, self.window**2, why)
+        gap, what = 0, "patch_size"
+        if min(self.group_size, self.size_of_chroma_groups) >= 4:
+            gap = min(self.patch_size, self.window // 2)
+            what = "twice patch_size" if gap == self.patch_size else "patch_size + window // 2"
+        why = f" ({what}), so that patches cover the image"
+        _expect("stride", self.stride, 1, self.patch_size + gap, why)
 
     @property
     def size_of_chroma_groups(self) -> int:
@@ -88,6 +95,8 @@ class Step:
     def within(self, shape: tuple[int, int]) -> "Step":
         """The settings for an image of the given shape, with patches small enough for a small image."""
         patch = min(self.patch_size, (min(shape) + 1) // 2)
+        if patch == self.patch_size:
+            return self
         return replace(
             self, patch_size=patch, stride=min(self.stride, patch), every=min(self.every, patch)
         )
@@ -108,6 +117,8 @@ class Rounds:
     blend : float, optional
         The image in which a round searches for similar patches: the denoised result of the previous round (1), the
         result with some noise left in it (0), or a weighted mean of both.
+    later : Step, optional
+        The settings of the rounds from the third on. By default, they are those of the first two rounds.
 
     See Also
     --------
@@ -130,12 +141,15 @@ class Rounds:
     count: int = 1
     keep: float = 0.0
     blend: float = 1.0
+    later: Step | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "count", _whole("count", self.count))
         _expect("count", self.count, 1, 100)
         _expect("keep", self.keep, 0, 1)
         _expect("blend", self.blend, 0, 1)
+        if not (self.later is None or isinstance(self.later, Step)):
+            raise TypeError(f"later is {shown(self.later)}; expected a Step or None")
 
 
 @dataclass(frozen=True)
@@ -311,8 +325,17 @@ class Recipe:
 
     def within(self, shape: tuple[int, int]) -> "Recipe":
         """The recipe for an image of the given shape, with patches small enough for a small image."""
-        second = None if self.second is None else self.second.within(shape)
         coarse = self.coarse
         if coarse is not None:
             coarse = replace(coarse, recipe=coarse.recipe.within(coarser_shape(shape)))
-        return replace(self, first=self.first.within(shape), second=second, coarse=coarse)
+        first = self.first.within(shape)
+        return replace(
+            self.with_second(lambda step: step.within(shape)), first=first, coarse=coarse
+        )
+
+    def with_second(self, changed: Callable[[Step], Step]) -> "Recipe":
+        """The recipe with other settings in all rounds of the second step."""
+        second, later = (
+            None if step is None else changed(step) for step in (self.second, self.rounds.later)
+        )
+        return replace(self, second=second, rounds=replace(self.rounds, later=later))

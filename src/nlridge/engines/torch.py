@@ -25,7 +25,7 @@ from ..arrays import as_array_like, to_device_of
 from ..families import GroupNoise
 from ..families.family import evaluate
 from ..families.whitening import Whitening, evaluate_whitened, whitening_of
-from ..patches.matching import BRIGHT, FAR
+from ..patches.matching import BRIGHT, FAR, OUTSIDE
 from .frames import (
     Motion,
     group_sizes_across,
@@ -276,6 +276,11 @@ def _distances(similar: Tensor, strip: Strip, step: Pass) -> Tensor:
             distances[:, :, column : column + len(run), dy] = wide.sum(-1).mT
             column += len(run)
     distances[..., radius, radius] = -1  # the reference itself always comes first
+    gap = stride - patch
+    if gap > 0:  # so do the patches that cover the gap between a reference and the next
+        for dy, dx in ((0, gap), (gap, 0), (gap, gap)):
+            covering = distances[..., radius + dy, radius + dx]
+            covering.masked_fill_(covering < float(OUTSIDE), -1)
     return distances
 
 

@@ -24,6 +24,8 @@ BRIGHT = 1e12
 FAR = np.float32(1e15)
 # The distance of positions that pad a row of the window: adding finite distances does not change it.
 FARTHEST = np.float32(3e38)
+# Distances between patches of the image are smaller; those to a patch that contains a pixel beyond it are larger.
+OUTSIDE = np.float32(1e29)
 # An upper bound of the distances within a window.
 _FAR_ENOUGH = np.float32(2.9e38)
 
@@ -71,7 +73,7 @@ def distances(image, image_row, plane, planes, corner, count, stride, patch, win
     out[c, dy, dx], with dx padded to whole vectors, is the distance to the patch displaced by (dy, dx) - radius
     from reference c. That of the reference itself is -1, so that it always comes first. The patches of neighbouring
     references overlap: sums over strips of `stride` columns are computed once, and a patch consists of whole strips
-    and the head of the next one. A distance does not depend on which references are computed together. It is summed
+    and the head of the next one. Those that do not overlap are heads. A distance does not depend on which references are computed together. It is summed
     over all planes, which are `plane` elements apart.
     """
     radius = window // 2
@@ -90,7 +92,7 @@ def distances(image, image_row, plane, planes, corner, count, stride, patch, win
             for c in range(count + strips):
                 here = k * plane + corner + c * stride
                 there = here + (dy - radius) * image_row - radius
-                tail = stride - head if c < count + strips - 1 else 0
+                tail = stride - head if strips > 0 and c < count + strips - 1 else 0
                 compare(
                     heads,
                     wholes,
@@ -270,6 +272,19 @@ def nearest(values, v, rows, lanes, m, guess, first, row_length, itself, places,
     return last * np.float32(1.05)
 
 
+@part
+def choose_covering(distance, o, window, lanes, gap):
+    """Make the distances of the patches that cover the gap between a reference and the next -1, as its own.
+
+    If the stride is larger than a patch, these are the patches `gap` pixels to the right, below, and both.
+    """
+    if gap > 0:
+        here = o + window // 2 * (lanes + 1)
+        for shift in (gap, gap * lanes, gap * lanes + gap):
+            if distance[here + shift] < OUTSIDE:
+                distance[here + shift] = -1
+
+
 @kernel
 def match(
     guide, row_length, plane, planes, ys, xs, stride, patch, every, window, variance, sizes,
@@ -277,6 +292,7 @@ def match(
 ):  # fmt: skip
     """Write to places[k group_size:] the offsets of the sizes[k] patches that are nearest to the k-th reference.
 
+    The patches of all groups cover the image, even if the references do not: see `choose_covering`.
     Patches are compared at one pixel out of `every` along both axes. Those that begin where none may be similar must
     have one such pixel that is `FAR`.
     """
@@ -312,6 +328,7 @@ def match(
                 )
             for c in range(count):
                 here = corner + c * stride
+                choose_covering(distance, c * candidates, window, lanes, stride - patch)
                 guess = nearest(
                     distance,
                     c * candidates,

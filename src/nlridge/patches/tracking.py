@@ -11,24 +11,26 @@ The frames are one after the other in memory, each with a margin of `margin` pix
 import numpy as np
 
 from ..kernels.compile import kernel
-from ..kernels.linalg import ONE, padded
+from ..kernels.linalg import padded
 from ..kernels.simd import LANES
-from .matching import FARTHEST, ROWS, compare_rows, nearest
+from .matching import FARTHEST, ROWS, choose_covering, compare_rows, nearest
 
 
 @kernel
 def match_across(
     similar, row_length, plane, planes, margin, height, width, frames, shifts, own,
-    ys, xs, patch, window, near, far, variance, sizes, group_size, places, frame_of
+    ys, xs, stride, patch, every, window, near, far, variance, sizes, group_size, places, frame_of
 ):  # fmt: skip
     """Write to places[k group_size:] the offsets of the sizes[k] patches that are nearest to the k-th reference.
 
     frames[i] is the offset of the i-th frame, and frames[own] that of the references; frame_of receives the index i of
     the frame of each patch. shifts[2 i] and shifts[2 i + 1] are the rows and columns by which the i-th frame has moved as a
     whole, against that of the references. The windows in the next frames have `near` rows and columns, those farther
-    away `far`. A patch consists of `planes` planes, which are `plane` elements apart. Returns the first and the last row,
-    in the coordinates of the frames, in which patches were searched for.
+    away `far`. A patch consists of `planes` planes, which are `plane` elements apart, and is compared at one pixel out of
+    `every` along both axes. Returns the first and the last row, in the coordinates of the frames, in which patches were
+    searched for.
     """
+    side_compared = (patch + every - 1) // every
     widest = padded(max(window, near, far))
     room = (window + (len(frames) - 1) * max(near, far)) * widest
     values = np.empty(room, np.float32)
@@ -41,7 +43,7 @@ def match_across(
     lowest, highest = height, np.intp(0)
     k = 0
     for i in range(len(ys)):
-        guess = np.float32(2 * planes * patch * patch) * variance
+        guess = np.float32(2 * planes * side_compared**2) * variance
         for j in range(len(xs)):
             here = frames[own] + (ys[i] + margin) * row_length + xs[j] + margin
             used = 0
@@ -63,15 +65,24 @@ def match_across(
                     for row in range(0, side, ROWS):
                         compare_rows(
                             values, used + column, lanes, similar, row_length, plane, planes,
-                            here, corner + column, patch, ONE, row, side - 1, beyond, widest - side + column,
+                            here, corner + column, patch, every, row, side - 1, beyond, widest - side + column,
                         )  # fmt: skip
                     for row in range(side):
                         vector = (used + row * lanes + column) // LANES
                         offset_of[vector] = corner + row * row_length + column
                         frame_of_vector[vector] = frame
+                if every > 1:  # pixels that are not compared do not show what is beyond the frame
+                    for row in range(side):
+                        for column in range(side):
+                            if not (
+                                0 <= y - reach + row <= height - patch
+                                and 0 <= x - reach + column <= width - patch
+                            ):
+                                values[used + row * lanes + column] = FARTHEST
                 if frame == own:
                     itself = used + reach * lanes + reach
                     values[itself] = -1  # always comes first
+                    choose_covering(values, used, side, lanes, stride - patch)
                 else:
                     best, best_y, best_x = FARTHEST, np.intp(0), np.intp(0)
                     for row in range(side):
