@@ -50,12 +50,11 @@ def small(method):
     """A recipe with smaller windows, for speed, that whitens group by group."""
     recipe = in_groups(method)
 
+    def step(settings):
+        return replace(settings, group_size=min(settings.group_size, 24), window=11)
+
     def smaller(recipe):
-        first, second = (
-            replace(step, group_size=min(step.group_size, 24), window=11)
-            for step in (recipe.first, recipe.second)
-        )
-        return replace(recipe, first=first, second=second)
+        return replace(recipe.with_second(step), first=step(recipe.first))
 
     recipe = smaller(recipe)
     coarse = replace(recipe.coarse, recipe=smaller(recipe.coarse.recipe))

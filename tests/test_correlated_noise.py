@@ -27,7 +27,7 @@ def test_noise_of_a_few_frequencies_needs_more_rounds():
     clean = photograph(96).mean(axis=2)
     noisy = clean + 8 * noise_of(KERNELS["rings"], clean.shape)
     recipe = nlridge.recipe("standard", 8, correlation="long")
-    two = replace(recipe, rounds=nlridge.recipe("standard", 8).rounds, coarse=None)
+    two = replace(recipe, rounds=replace(recipe.rounds, count=2), coarse=None)
     noise = CorrelatedNoise.from_kernel(8, KERNELS["rings"])
     more, fewer = (
         psnr(nlridge.denoise(noisy, noise=noise, method=method), clean)

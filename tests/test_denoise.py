@@ -42,7 +42,8 @@ def test_images_near_the_limit_of_their_type_are_denoised_as_any_other(dtype):
         assert np.isfinite(result).all()
         expected = denoise((image / unit).astype(np.float64), sigma and sigma / unit)
         rounding = max(float(np.finfo(dtype).eps), 1e-6)
-        np.testing.assert_allclose(result / unit, expected, atol=rounding)
+        limit = np.finfo(dtype).max / unit
+        np.testing.assert_allclose(result / unit, expected.clip(-limit, limit), atol=rounding)
     assert np.std(result[:, :12] / unit) < 0.2 * np.std(image[:, :12] / unit)
 
 

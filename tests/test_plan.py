@@ -16,7 +16,12 @@ from nlridge.planning.options import Options, checked_options
 from nlridge.planning.plan import Facts, plan_for
 
 SHAPE = 1, 40, 50
-ROWS = {"fast": (15, 35), "standard": (10, 15, 35), "best": (10, 20, 30, 40), "nl-ridge": (15, 35)}
+ROWS = {
+    "fast": (15, 35),
+    "standard": (7, 15, 30, 40),
+    "best": (7, 20, 30, 40),
+    "nl-ridge": (15, 35),
+}
 
 
 def facts(levels, data_range=255.0, **others):

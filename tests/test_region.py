@@ -36,7 +36,7 @@ def narrow(method):
     """A recipe with narrow windows, whose results depend on few pixels around each."""
 
     def step(settings):
-        return settings and replace(
+        return replace(
             settings, window=7, group_size=min(settings.group_size, 20), chroma_group_size=None
         )
 
@@ -44,7 +44,7 @@ def narrow(method):
         coarse = one.coarse and replace(
             one.coarse, recipe=recipe(one.coarse.recipe), pilot_level=1, result_level=1
         )
-        return replace(one, first=step(one.first), second=step(one.second), coarse=coarse)
+        return replace(one.with_second(step), first=step(one.first), coarse=coarse)
 
     return recipe(nlridge.recipe(method, 20))
 
