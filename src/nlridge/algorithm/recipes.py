@@ -83,7 +83,7 @@ def recipe(
     if kind != "image" or correlation != "narrow" or not isinstance(fine.family, TwoSided):
         return _with_large_groups(fine)
     count = 3 if name == "standard" else fine.rounds.count
-    return replace(fine, rounds=replace(fine.rounds, count=count, keep=0.7, later=None))
+    return replace(fine, rounds=replace(fine.rounds, count=count, keep=0.7))
 
 
 def _recipe(name: str, kind: str, level: float) -> Recipe:
@@ -181,7 +181,7 @@ def _two_sided(penalty: float, first: Step, second: Step, rounds: Rounds) -> Rec
     return Recipe(TwoSided(penalty=penalty), first, second, rounds)
 
 
-# The two-sided family in rounds, chosen on the same images: "best" for quality, "standard" to be twice as fast as
+# The two-sided family in rounds, chosen on the same images: "best" for quality, "standard" to be faster than
 # "nl-ridge". Both use a coarse scale, which has half the noise, and therefore the settings of half the level. At low
 # noise it hardly helps, and "standard" does without it. Later rounds, which have little noise to remove, need fewer
 # patches, of colours more than of brightness. They compare patches at some pixels only: faster, and better where images
@@ -239,9 +239,10 @@ def _for_short_correlation(white: Recipe, small: Recipe) -> Recipe:
 def _for_groups(white: Recipe) -> Recipe:
     """The recipe for noise that is whitened group by group.
 
-    The two-sided family needs a larger penalty. Windows are smaller: the larger a window, the more of the patches that
-    are chosen have similar noise rather than a similar signal. The coarse scale, if there is one, has nearly as much
-    noise as the image itself, and the same settings.
+    The two-sided family needs a larger penalty and, in images, larger groups in the first step, and rounds that leave
+    less noise; two are not enough. Windows are smaller: the larger a window, the more of the patches that are chosen have
+    similar noise rather than a similar signal. The coarse scale, if there is one, has nearly as much noise as the image
+    itself, and the same settings.
     """
     fine = replace(white, coarse=None)
     if fine.frames is not None:  # the matrices of larger patches would be too large
@@ -249,10 +250,13 @@ def _for_groups(white: Recipe) -> Recipe:
         fine = replace(
             fine, first=replace(fine.first, patch_size=patch, stride=round(0.75 * patch), window=15)
         )
-    elif fine.rounds.count == 2:  # not enough for such noise, which is strong at some frequencies
-        fine = replace(fine, rounds=replace(_STANDARD[15].rounds, later=None))
     if isinstance(fine.family, TwoSided):
-        fine = replace(fine, family=replace(fine.family, penalty=1.6 * fine.family.penalty))
+        penalty = (1.5 if fine.frames is None else 1.4) * fine.family.penalty
+        fine = replace(fine, family=replace(fine.family, penalty=penalty))
+        if fine.frames is None:
+            rounds = Rounds(max(fine.rounds.count, 3), 0.5, 0.1)
+            fine = replace(fine, first=replace(fine.first, group_size=24), rounds=rounds)
+            fine = fine.with_second(lambda step: replace(step, chroma_group_size=None))
     return fine.with_second(lambda step: replace(step, window=min(step.window, 33)))
 
 
@@ -264,7 +268,8 @@ def _with_large_groups(fine: Recipe) -> Recipe:
     """
 
     def larger(step: Step) -> Step:
-        return replace(step, group_size=min(-(-step.group_size * 12 // 7 // 8) * 8, step.window**2))
+        size = min(-(-step.group_size * 12 // 7 // 8) * 8, step.window**2)
+        return replace(step, group_size=size)
 
     fine = fine.with_second(larger)
     return replace(fine, coarse=CoarseScale(fine, pilot_level=2))
