@@ -187,7 +187,7 @@ def _two_sided(penalty: float, first: Step, second: Step, rounds: Rounds) -> Rec
 # patches, of colours more than of brightness. They compare patches at some pixels only: faster, and better where images
 # are smooth. In the first rounds that would lose 0.05 dB on Urban100.
 _STANDARD: dict[int, Recipe] = {
-    7: _two_sided(0.52, Step(7, 24, 6, 31), Step(6, 48, 5, 31, 64), Rounds(2, 0.6, 0.0)),
+    7: _two_sided(0.52, Step(7, 24, 6, 31), Step(6, 48, 5, 31), Rounds(2, 0.6, 0.0)),
     15: _two_sided(0.5, Step(8, 16, 6, 31), Step(6, 64, 7, 33), Rounds(3, 0.65, 0.0, Step(6, 48, 7, 33, 72, 2))),
     30: _two_sided(0.48, Step(10, 16, 8, 37), Step(6, 56, 7, 37), Rounds(4, 0.65, 0.2, Step(6, 40, 7, 37, 72, 3))),
     40: _two_sided(0.48, Step(10, 16, 8, 37), Step(6, 64, 7, 37), Rounds(4, 0.6, 0.2, Step(6, 48, 7, 37, 80, 3))),
