@@ -41,19 +41,23 @@ def test_against_the_oracle(family, shape):
     assert np.median(np.abs(result - expected)) < 5e-5
 
 
+def assert_both_engines_agree_with_the_oracle(noisy, steps):
+    expected = oracle.two_steps(noisy, oracle.nl_ridge(10.0), *map(oracle.settings_of, steps))
+    method = Recipe(Ridge(), *steps)
+    result = denoise(noisy, 10.0, method=method, data_range=255)
+    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.01
+    assert np.median(np.abs(result - expected)) < 5e-5
+    torch = pytest.importorskip("torch")
+    tensor = denoise(torch.tensor(noisy), 10.0, method=method, data_range=255)
+    assert np.median(np.abs(tensor.numpy() - expected)) < 5e-4
+
+
 @pytest.mark.parametrize("shape", [(26, 31), (23, 16)])
 @pytest.mark.parametrize(("stride", "every"), [(5, 1), (6, 3), (8, 1), (8, 2)])
 def test_gaps_between_reference_patches_against_the_oracle(shape, stride, every):
     noisy = texture(*shape)
     steps = Step(4, 9, stride=stride, window=11), Step(4, 14, stride=stride, window=13, every=every)
-    expected = oracle.two_steps(noisy, oracle.nl_ridge(10.0), *map(oracle.settings_of, steps))
-    sparse = Recipe(Ridge(), *steps)
-    result = denoise(noisy, 10.0, method=sparse, data_range=255)
-    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.01
-    assert np.median(np.abs(result - expected)) < 5e-5
-    torch = pytest.importorskip("torch")
-    tensor = denoise(torch.tensor(noisy), 10.0, method=sparse, data_range=255)
-    assert np.median(np.abs(tensor.numpy() - expected)) < 5e-4
+    assert_both_engines_agree_with_the_oracle(noisy, steps)
 
 
 @pytest.mark.parametrize("stride", [1, 4, 5, 8])
@@ -75,14 +79,7 @@ def test_patches_compared_at_some_pixels_against_the_oracle(patch, every):
     # Patches that would extend beyond the image by pixels that are not compared must not be chosen.
     noisy = texture(26, 31)
     steps = STEPS[0], Step(patch, 14, stride=2, window=13, every=every)
-    expected = oracle.two_steps(noisy, oracle.nl_ridge(10.0), *map(oracle.settings_of, steps))
-    sampled = Recipe(Ridge(), *steps)
-    result = denoise(noisy, 10.0, method=sampled, data_range=255)
-    assert np.sqrt(np.mean((result - expected) ** 2)) < 0.01
-    assert np.median(np.abs(result - expected)) < 5e-5
-    torch = pytest.importorskip("torch")
-    tensor = denoise(torch.tensor(noisy), 10.0, method=sampled, data_range=255)
-    assert np.median(np.abs(tensor.numpy() - expected)) < 5e-4
+    assert_both_engines_agree_with_the_oracle(noisy, steps)
 
 
 def test_the_recipe_of_the_paper_against_the_oracle():

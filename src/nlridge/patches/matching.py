@@ -71,10 +71,10 @@ def distances(image, image_row, plane, planes, corner, count, stride, patch, win
     """Squared distances from `count` references, `stride` pixels apart, to the patches around each.
 
     out[c, dy, dx], with dx padded to whole vectors, is the distance to the patch displaced by (dy, dx) - radius
-    from reference c. That of the reference itself is -1, so that it always comes first. The patches of neighbouring
-    references overlap: sums over strips of `stride` columns are computed once, and a patch consists of whole strips
-    and the head of the next one. Those that do not overlap are heads. A distance does not depend on which references are computed together. It is summed
-    over all planes, which are `plane` elements apart.
+    from reference c. That of the reference itself is -1, so that it always comes first. Where the patches of neighbouring
+    references overlap, sums over strips of `stride` columns are computed once, and a patch consists of whole strips
+    and the head of the next one; otherwise, a patch is the head of its strip. A distance does not depend on which
+    references are computed together. It is summed over all planes, which are `plane` elements apart.
     """
     radius = window // 2
     lanes = padded(window)
