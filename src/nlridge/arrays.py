@@ -97,6 +97,29 @@ def lower_factor(matrix: Array) -> tuple[Array, Array]:
     return factor, linalg.solve_triangular(factor, unit, upper=False)
 
 
+def orthonormal_columns(matrix: Array) -> Array:
+    """Q of the decomposition A = QR, where Q has orthonormal columns and R is upper triangular.
+
+    GPUs decompose the matrices of a batch one after the other, but factorise all of their Gram matrices at once. In double
+    precision, two such steps are enough for any A in single precision.
+    """
+    if not is_tensor(matrix):
+        return np.linalg.qr(matrix).Q
+    if matrix.device.type == "cpu":  # type: ignore[attr-defined]
+        return library(matrix).linalg.qr(matrix).Q
+    return by_gram_matrices(matrix)
+
+
+def by_gram_matrices(matrix: Array) -> Array:
+    """`orthonormal_columns` of tensors, by the Cholesky factors of A'A."""
+    linalg = library(matrix).linalg
+    Q = matrix.double()  # type: ignore[attr-defined]
+    for _ in range(2):
+        factor, _ = linalg.cholesky_ex(Q.mT @ Q, upper=True)
+        Q = linalg.solve_triangular(factor, Q, upper=True, left=False)
+    return Q.to(matrix.dtype)
+
+
 def take_along_axis(array: Array, indices: npt.NDArray[np.intp], axis: int) -> Array:
     """`numpy.take_along_axis`, for arrays and tensors."""
     if is_tensor(array):

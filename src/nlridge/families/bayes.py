@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from ..arrays import Array, identity, inverse
+from ..arrays import Array, identity
 from ..kernels.compile import kernel, part
 from ..kernels.linalg import (
     ONE,
@@ -18,6 +18,7 @@ from ..kernels.linalg import (
     panels,
     product,
 )
+from ..kernels.orthogonal import is_too_high, orthonormal_factors, unexplained
 from ..kernels.simd import LANES, fma, load, splat, store
 from ..kernels.variances import patch_variance, pixel_scales
 from .family import (
@@ -106,20 +107,27 @@ def sure(Y: Array, theta: Array, beta: Array, noise: GroupNoise, noisier: float 
 
 def minimise_sure(Y: Array, noise: GroupNoise, noisier: float = 0.0) -> tuple[Array, Array]:
     """Θ = I - (1 + α) R (C_Y + α R)⁻¹ and β = (I - Θ) μ_Y, with α = `noisier` (Proposition 6.6)."""
-    mean, C = _moments(Y)
-    unit = identity(Y.shape[-2], Y)
-    R = mean_noise(noise, Y)[..., None] * unit
-    theta = unit - (1 + noisier) * R @ inverse(C + noisier * R)
-    return theta, ((unit - theta) @ mean)[..., 0]
+    return _with_unexplained(Y, (1 + noisier) * _unexplained(Y, noise, noisier))
 
 
 def minimise_risk(X: Array, noise: GroupNoise) -> tuple[Array, Array]:
-    """Θ = C_X (C_X + R)⁻¹ and β = (I - Θ) μ_X (Proposition 6.7)."""
-    mean, C = _moments(X)
-    unit = identity(X.shape[-2], X)
-    R = mean_noise(noise, X)[..., None] * unit
-    theta = C @ inverse(C + R)
-    return theta, ((unit - theta) @ mean)[..., 0]
+    """Θ = C_X (C_X + R)⁻¹ = I - R (C_X + R)⁻¹ and β = (I - Θ) μ_X (Proposition 6.7)."""
+    return _with_unexplained(X, _unexplained(X, noise, 1.0))
+
+
+def _with_unexplained(X: Array, removed: Array) -> tuple[Array, Array]:
+    """Θ = I - `removed` and β = (I - Θ) μ_X."""
+    mean = X.mean(axis=-1, keepdims=True)
+    return identity(X.shape[-2], X) - removed, (removed @ mean)[..., 0]
+
+
+def _unexplained(X: Array, noise: GroupNoise, share: float) -> Array:
+    """R (C_X + α R)⁻¹ with α = `share`, for patches of any contrast: see `kernels.orthogonal`."""
+    root = mean_noise(noise, X)[..., None] ** 0.5
+    scaled = (X - X.mean(axis=-1, keepdims=True)) / (X.shape[-1] ** 0.5 * root)
+    share = max(share, 1e-30)  # the rows of Q₂ are proportional to its root
+    _, Q2 = orthonormal_factors(scaled.mT, share)
+    return root * (Q2 @ Q2.mT) / (share * root.mT)
 
 
 def pilot(Y: Array, X: Array, noise: GroupNoise, noisier: float) -> Estimate:
@@ -136,12 +144,6 @@ def _combine(Y: Array, theta: Array, beta: Array, noise: GroupNoise) -> Estimate
     """ΘY + βu', and as weights the inverse variances of the patches, since the same Θ denoises all of them."""
     weights = 1 / noise.in_pixels(Y).mean(axis=-2)
     return theta @ Y + beta[..., None], weights
-
-
-def _moments(X: Array) -> tuple[Array, Array]:
-    """The mean patch, as a column, and the covariance matrix of the patches."""
-    mean = X.mean(axis=-1, keepdims=True)
-    return mean, (X - mean) @ (X - mean).mT / X.shape[-1]
 
 
 # The kernel.
@@ -167,9 +169,13 @@ def bayes_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     _centred(rows, X, mean, q, n, m)
     theta = np.empty(size * size, np.float32)
     gram(theta, rows, size, n, m)
-    for i in range(n):
-        theta[i * size + i] += a
-    invert(theta, size, n)
+    if is_too_high(theta, np.float32(10) * a, size, n):  # more precise than combining patches
+        unexplained(theta, rows, a, size, n, m)
+        b /= a
+    else:
+        for i in range(n):
+            theta[i * size + i] += a
+        invert(theta, size, n)
     for i in range(n):
         for o in range(i * size, (i + 1) * size, LANES):
             store(theta, o, splat(-b) * load(theta, o))

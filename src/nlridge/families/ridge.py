@@ -29,6 +29,7 @@ from ..kernels.linalg import (
     sum_and_largest,
     transposed,
 )
+from ..kernels.orthogonal import is_too_high, orthonormal_factors, unexplained
 from ..kernels.simd import (
     LANES,
     fma,
@@ -102,6 +103,9 @@ class Ridge(Family):
 
 # The formulas.
 
+# If the tolerance is a smaller share of the trace of X̃'X̃, rounding errors of float32 would decide on the rank.
+_PRECISION = 1e-6
+
 
 def risk(X: Array, theta: Array, noise: GroupNoise) -> Array:
     """E|f(Y) - X|² = |XΘ - X|² + tr Θ'NΘ, the quadratic risk (Proposition 2.3); for one σ², n σ² |Θ|²."""
@@ -136,18 +140,11 @@ def minimise_risk(X: Array, noise: GroupNoise) -> Array:
 
 
 def _unexplained(X: Array, noise: GroupNoise, share: float) -> Array:
-    """(X'X + α N)⁻¹ N with α = `share`.
-
-    If patches are bright compared with the noise, their brightness would take up all digits of X'X. So they are
-    divided by the noise, X̃ = X N^(-1/2), and reflected so that their mean is in the first column alone. With the
-    reflection R that maps u = N^(-1/2) 1 to that axis, the result is N^(-1/2) R (RX̃'X̃R + α I)⁻¹ R N^(1/2).
-    """
+    """(X'X + α N)⁻¹ N with α = `share`, for patches of any brightness and contrast: see `kernels.orthogonal`."""
     u = noise.in_patches(X)[..., None] ** -0.5
-    unit = identity(X.shape[-1], X)
-    v = u / (u.mT @ u) ** 0.5 + unit[:, :1]
-    R = unit - 2 * v @ v.mT / (v.mT @ v)
-    reflected = (X * u.mT) @ R
-    return u * (R @ inverse(reflected.mT @ reflected + share * unit) @ R) / u.mT
+    share = max(share, 1e-30)  # the rows of Q₂ are proportional to its root
+    _, Q2 = orthonormal_factors(X * u.mT, share)
+    return u * (Q2 @ Q2.mT) / (share * u.mT)
 
 
 def minimise_risk_at_low_rank(X: Array, noise: GroupNoise, tolerance: float) -> Array:
@@ -157,15 +154,22 @@ def minimise_risk_at_low_rank(X: Array, noise: GroupNoise, tolerance: float) -> 
     FF' ≈ X̃'X̃, where X̃ is centred: X̃u = 0. Centring amounts to ridge regression under the constraint that
     each column of Θ sums to one: a constant added to the image is added to the result. F is a pivoted
     Cholesky factor, truncated when the trace of the remainder is at most `tolerance`; the remainder is mostly
-    noise of the pilot.
+    noise of the pilot. Where the contrast is too high for that, nothing is left out.
     """
     u = noise.in_patches(X)[..., None] ** -0.5
-    mean = X @ u**2 / (u.mT @ u)
-    scaled = (X - mean) * u.mT
-    F = _pivoted_cholesky(scaled.mT @ scaled, tolerance, min(X.shape[-2:]))
-    F = F - u @ (u.mT @ F) / (u.mT @ u)  # F'u = 0, but for rounding
-    H = inverse(F.mT @ F + identity(F.shape[-1], F))
-    return u * (u @ u.mT / (u.mT @ u) + F @ H @ F.mT) / u.mT
+    scaled = (X - X @ u**2 / (u.mT @ u)) * u.mT
+    G = scaled.mT @ scaled
+    F = _pivoted_cholesky(G, tolerance, min(X.shape[-2:]))
+    mean = u @ u.mT / (u.mT @ u)
+    F = F - mean @ F  # F'u = 0, but for rounding
+    around_mean = F @ inverse(F.mT @ F + identity(F.shape[-1], F)) @ F.mT
+    high = _PRECISION * G.diagonal(0, -2, -1).sum(axis=-1)[..., None, None] > tolerance
+    if not all_without_waiting(~high):
+        unit = identity(X.shape[-1], X)
+        _, Q2 = orthonormal_factors(scaled, 1.0)
+        exactly = (unit - mean) @ (unit - Q2 @ Q2.mT) @ (unit - mean)
+        around_mean = library(X).where(high, exactly, around_mean)
+    return u * (mean + around_mean) / u.mT
 
 
 def _pivoted_cholesky(G: Array, tolerance: float, rank: int) -> Array:
@@ -251,6 +255,65 @@ def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     _centred(pixels, mean, X, u, U, n, m)
     theta = np.empty(side * side, np.float32)
     gram(theta, pixels, side, m, n)
+    if is_too_high(theta, a, side, m):
+        for k in range(n):  # the patches themselves, with their brightness
+            for o in range(0, side, LANES):
+                bright = fma(splat(mean[k]), load(u, o), load(pixels, k * side + o))
+                store(pixels, k * side + o, bright)
+        _theta_at_high_contrast(theta, pixels, a, b, n, m)
+    else:
+        _theta(theta, pixels, mean, u, U, a, b, n, m)
+    _multiply(denoised, weights, theta, Y, u, U, typical, n, m)
+
+
+@part
+def _multiply(denoised, weights, theta, Y, u, U, typical, n, m):
+    """denoised = YΘ, and the weights, where Θ is that of the patches multiplied by u, and symmetric."""
+    side, size = padded(m), padded(n)
+    norms = np.zeros(side, np.float32)  # of the columns, taken across the rows
+    for j in range(m):
+        unit = splat(1 / u[j])
+        for o in range(0, side, LANES):
+            entries = load(theta, j * side + o)
+            store(theta, j * side + o, entries * load(u, o) * unit)
+            store(norms, o, fma(entries, entries, load(norms, o)))
+    for j in range(m):
+        weights[j] = _weight(norms[j], u[j], U, typical)
+    product(denoised, ZERO, size, theta, ZERO, side, ONE, Y, ZERO, size, panels(m), n, m)
+
+
+@part
+def _theta_at_high_contrast(theta, pixels, a, b, n, m):
+    """Θ = I - b (X'X + a I)⁻¹, where X are the `pixels`."""
+    side = padded(m)
+    unexplained(theta, pixels, a, side, m, n)
+    for j in range(m):
+        for o in range(j * side, (j + 1) * side, LANES):
+            store(theta, o, splat(-b / a) * load(theta, o))
+        theta[j * side + j] += 1
+
+
+@part
+def _add_mean(theta, u, U, m):
+    """Add uu'/U to Θ, so that u'Θ = u' exactly, and not only to within rounding: the brightness is not to change."""
+    side = padded(m)
+    missing = np.zeros(side, np.float32)
+    for j in range(m):
+        for o in range(0, side, LANES):
+            s = fma(splat(-u[j]), load(theta, j * side + o), load(missing, o))
+            store(missing, o, s)
+    for o in range(0, side, LANES):
+        store(missing, o, (load(u, o) + load(missing, o)) * splat(1 / U))
+    for j in range(m):
+        for o in range(0, side, LANES):
+            s = fma(splat(missing[j]), load(u, o), load(theta, j * side + o))
+            store(theta, j * side + o, s)
+
+
+@part
+def _theta(theta, pixels, mean, u, U, a, b, n, m):
+    """Θ from X̃'X̃, as the docstring of `ridge_kernel` describes."""
+    side = padded(m)
     trace, brightness = np.float32(m) * a, np.float32(0)
     for j in range(m):
         trace += theta[j * side + j]
@@ -272,8 +335,8 @@ def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     g = 1 / (a + c * U)
     scale = b * g / (1 + U * g * q)
 
-    # Θ is symmetric: the sums and the norms of its columns are taken across its rows.
-    excess, norms = np.zeros(side, np.float32), np.zeros(side, np.float32)
+    # Θ is symmetric: the sums of its columns are taken across its rows.
+    excess = np.zeros(side, np.float32)
     for j in range(m):
         multiple_of_u = splat(scale * (q * g * u[j] + t[j]))  # a row of the bracket
         multiple_of_t = splat(scale * (u[j] - U * t[j]))
@@ -286,14 +349,9 @@ def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     for j in range(m):
         excess[j] = (excess[j] + scale * (u[j] - U * t[j])) / U
     for j in range(m):
-        change, unit = splat(-excess[j]), splat(1 / u[j])
+        change = splat(-excess[j])
         for o in range(0, side, LANES):
-            entries = fma(change, load(u, o), load(theta, j * side + o))
-            store(theta, j * side + o, entries * load(u, o) * unit)
-            store(norms, o, fma(entries, entries, load(norms, o)))
-    for j in range(m):
-        weights[j] = _weight(norms[j], u[j], U, typical)
-    product(denoised, ZERO, size, theta, ZERO, side, ONE, Y, ZERO, size, panels(m), n, m)
+            store(theta, j * side + o, fma(change, load(u, o), load(theta, j * side + o)))
 
 
 @part
@@ -320,7 +378,7 @@ def _weight(squared_norm, u, U, variance):
 
 @part
 def _factorise(F, pixels, u, U, n, m, tolerance):
-    """Write the pivoted Cholesky factor of X̃'X̃ to the rows of F, and return its rank."""
+    """Write the pivoted Cholesky factor of X̃'X̃ to the rows of F, and return its rank; -1 if the contrast is too high."""
     side = padded(m)
     zero = splat(np.float32(0))
     rest = np.empty(side, np.float32)  # the diagonal of X̃'X̃ - FF'
@@ -334,6 +392,8 @@ def _factorise(F, pixels, u, U, n, m, tolerance):
             s = fma(x, x, s)
         store(rest, j, s + t)
     trace, pivot, p = sum_and_largest(rest, side)
+    if np.float32(_PRECISION) * trace > tolerance:
+        return -ONE
     precision = np.float32(2e-7) * trace
     rank = ZERO
     while rank < min(n, m) and trace > tolerance and pivot > precision:
@@ -373,6 +433,12 @@ def low_rank_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     _centred(pixels, np.empty(size, np.float32), X, u, U, n, m)
     F = np.empty(padded(min(n, m) + 1) * side, np.float32)
     rank = _factorise(F, pixels, u, U, n, m, parameters[0] * D)
+    if rank < 0:
+        theta = np.empty(side * side, np.float32)
+        _theta_at_high_contrast(theta, pixels, D, D, n, m)
+        _add_mean(theta, u, U, m)
+        _multiply(denoised, weights, theta, Y, u, U, typical, n, m)
+        return
     width = padded(rank + 1)
     for o in range(rank * side, width * side, LANES):
         store(F, o, splat(np.float32(0)))

@@ -16,7 +16,6 @@ from ..arrays import (
     Array,
     all_without_waiting,
     identity,
-    inverse,
     library,
     take_along_axis,
 )
@@ -36,6 +35,7 @@ from ..kernels.linalg import (
     sum_and_largest,
     transposed,
 )
+from ..kernels.orthogonal import HIGH_CONTRAST, is_too_high, orthonormal_factors, unexplained
 from ..kernels.simd import LANES, fma, larger, load, splat, store, total
 from ..kernels.variances import patch_scales
 from .family import Estimate, Estimator, Family, GroupNoise, expect_non_negative
@@ -98,8 +98,8 @@ class TwoSided(Family):
 # more time.
 _NEGLIGIBLE = 0.4
 
-# The share of |X̃|² that rounding errors of |X̃ - FW|², in float32, stay below. If less is negligible, nothing is left out.
-_PRECISION = 1e-6
+# If less than this share of |X̃|² is negligible, the contrast is high, and nothing is left out.
+_PRECISION = _NEGLIGIBLE / HIGH_CONTRAST
 
 
 def both_sides(X: Array, noise: GroupNoise, penalty: float) -> tuple[Array, Array, Array]:
@@ -108,16 +108,15 @@ def both_sides(X: Array, noise: GroupNoise, penalty: float) -> tuple[Array, Arra
     Let X̃ = (X - Xw1') N^(-1/2), in units of the noise, with w proportional to N⁻¹1, so that X̃ is centred, and
     A = X̃X̃' + κ I. Then L = X̃X̃'A⁻¹ = I - κ A⁻¹, and R = N^(-1/2) X̃'A⁻¹X̃ N^(1/2). With κ = 1 and L = I,
     this is the ridge regression with the mean patch subtracted. X̃ is reduced to a low rank first, if it has one;
-    whitening leaves it none.
+    whitening leaves it none. Both matrices are computed at any contrast as `kernels.orthogonal` describes.
     """
     u = noise.in_patches(X)[..., None] ** -0.5
     w = u**2 / (u.mT @ u)
     scaled = (X - X @ w) * u.mT
     if not noise.is_whitened:
         scaled = _at_low_rank(scaled, _NEGLIGIBLE * penalty)
-    unit = identity(X.shape[-2], X)
-    inverted = inverse(scaled @ scaled.mT + penalty * unit)
-    return unit - penalty * inverted, u * (scaled.mT @ inverted @ scaled) / u.mT, w
+    Q1, Q2 = orthonormal_factors(scaled.mT, penalty)
+    return identity(X.shape[-2], X) - Q2 @ Q2.mT, u * (Q1 @ Q1.mT) / u.mT, w
 
 
 def _highest_rank(n: int, m: int) -> int:
@@ -210,10 +209,26 @@ def two_sided_kernel(Y, X, denoised, weights, n, m, variance, parameters):
         rank = n
     inverse = np.empty(width * width, np.float32)  # A⁻¹ or J
     gram(inverse, Q, width, rank, rows)
-    for k in range(rank):
-        inverse[k * width + k] += D
-    invert(inverse, width, rank)
+    if is_too_high(inverse, D, width, rank):
+        _combine_at_high_contrast(denoised, weights, x, y, D, n, m)
+    else:
+        for k in range(rank):
+            inverse[k * width + k] += D
+        invert(inverse, width, rank)
+        _combine(denoised, weights, y, Z, Q, F, inverse, low, rank, width, D, n, m)
+    for j in range(m):
+        least = u[j] * u[j] / U
+        weights[j] = u[j] * u[j] / (min(max(weights[j] + least, least), np.float32(1)) * typical)
+        unit = splat(1 / u[j])
+        for k in range(0, size, LANES):
+            o = j * size + k
+            store(denoised, o, fma(unit, load(denoised, o), load(mean, k)))
 
+
+@part
+def _combine(denoised, weights, y, Z, Q, F, inverse, low, rank, width, D, n, m):
+    """denoised = LỸR and weights[j] = |R_j|², where Z, Q and `inverse` are X̃, X̃ and A⁻¹, or W, F and J if X̃ is close to FW."""
+    side, size = padded(m), padded(n)
     G = np.empty(side * width, np.float32)  # G' or V'
     product(G, ZERO, width, Z, ZERO, width, ONE, inverse, ZERO, width, panels(m), rank, rank)
     for j in range(m):
@@ -239,13 +254,26 @@ def two_sided_kernel(Y, X, denoised, weights, n, m, variance, parameters):
         for o in range(0, n * size, LANES):
             store(C, o, fma(splat(-D), load(T, o), load(C, o)))
     product(denoised, ZERO, size, G, ZERO, width, ONE, C, ZERO, size, panels(m), n, rank)
+
+
+@part
+def _combine_at_high_contrast(denoised, weights, x, y, D, n, m):
+    """`_combine` by orthonormal matrices: L = I - Q₂Q₂' and R = Q₁Q₁', so that |R_j|² = |q_j|² - |Q₂q_j|²."""
+    side, size = padded(m), padded(n)
+    E, T = np.empty(size * size, np.float32), np.empty(size * size, np.float32)
+    C, V = np.empty(size * size, np.float32), np.empty(side * size, np.float32)
+    Q, lower = unexplained(E, x, D, size, n, side)
+    product(V, ZERO, size, Q, ZERO, size, ONE, lower, ZERO, size, panels(m), n, n)  # (Q₂Q₁')'
     for j in range(m):
-        least = u[j] * u[j] / U
-        weights[j] = u[j] * u[j] / (min(max(weights[j] + least, least), np.float32(1)) * typical)
-        unit = splat(1 / u[j])
-        for k in range(0, size, LANES):
-            o = j * size + k
-            store(denoised, o, fma(unit, load(denoised, o), load(mean, k)))
+        s = splat(np.float32(0))
+        for o in range(j * size, (j + 1) * size, LANES):
+            s = s + (load(Q, o) * load(Q, o) - load(V, o) * load(V, o))
+        weights[j] = total(s)
+    product(C, ZERO, size, Q, ZERO, ONE, size, y, ZERO, size, panels(n), n, m)  # (ỸQ₁)'
+    product(T, ZERO, size, C, ZERO, size, ONE, E, ZERO, size, panels(n), n, n)
+    for o in range(0, n * size, LANES):
+        store(C, o, load(C, o) - load(T, o))
+    product(denoised, ZERO, size, Q, ZERO, size, ONE, C, ZERO, size, panels(m), n, n)
 
 
 @kernel
@@ -284,15 +312,22 @@ def correlated_two_sided_kernel(
     product(x, ZERO, size, y, ZERO, size, ONE, whiten, ZERO, size, side, n, n)
     for p in range(0, side, LANES):
         product(y, p * size, size, K, p * side, side, ONE, x, ZERO, size, _BLOCK, n, p + LANES)
+    inverse = np.zeros(size * size, np.float32)
+    gram(inverse, y, size, n, m)
+    high = is_too_high(inverse, D, size, n)
+    if high:  # with KX̃' = Q₁R, A⁻¹ = Q₂Q₂' / D, and GA⁻¹X̃ = K'Q₁ (K⁻¹Q₁)'
+        y, _ = unexplained(inverse, y, D, size, n, side)
+        for o in range(0, n * size, LANES):
+            store(inverse, o, splat(1 / D) * load(inverse, o))
+        _solve(x, K, y, side, size)
+    else:
+        for i in range(n):
+            inverse[i * size + i] += D
+        invert(inverse, size, n)
     for p in range(0, side, LANES):
         product(
             G, p * size, size, K, p * side + p, ONE, side, y, p * size, size, _BLOCK, n, side - p
         )  # fmt: skip
-    inverse = np.zeros(size * size, np.float32)
-    gram(inverse, y, size, n, m)
-    for i in range(n):
-        inverse[i * size + i] += D
-    invert(inverse, size, n)
 
     squared_norm = np.float32(1)  # of R, and of the mean
     for i in range(n):
@@ -309,7 +344,10 @@ def correlated_two_sided_kernel(
     P, Q = np.empty(size * size, np.float32), np.empty(size * size, np.float32)
     product(P, ZERO, size, G, ZERO, ONE, size, y, ZERO, size, panels(n), n, m)
     product(Q, ZERO, size, P, ZERO, size, ONE, whiten, ZERO, size, panels(n), n, n)
-    product(P, ZERO, size, inverse, ZERO, size, ONE, Q, ZERO, size, panels(n), n, n)
+    if high:  # A⁻¹ is in G and x
+        P, Q = Q, P
+    else:
+        product(P, ZERO, size, inverse, ZERO, size, ONE, Q, ZERO, size, panels(n), n, n)
     product(Q, ZERO, size, P, ZERO, size, ONE, inverse, ZERO, size, panels(n), n, n)
     for o in range(0, n * size, LANES):
         store(P, o, fma(splat(-D), load(Q, o), load(P, o)))
@@ -320,6 +358,18 @@ def correlated_two_sided_kernel(
         for k in range(0, size, LANES):
             o = j * size + k
             store(denoised, o, fma(unit, load(denoised, o), load(mean, k)))
+
+
+@part
+def _solve(x, K, y, side, size):
+    """x = K⁻¹y, where K is lower triangular."""
+    for i in range(side):
+        scale = splat(1 / K[i * side + i])
+        for k in range(0, size, LANES):
+            s = load(y, i * size + k)
+            for j in range(i):
+                s = fma(splat(-K[i * side + j]), load(x, j * size + k), s)
+            store(x, i * size + k, s * scale)
 
 
 @part
