@@ -17,6 +17,7 @@ from ..engines.grid import Window, lines, whole_window
 from ..engines.pool import in_order, threads_of
 from ..planning.channels import Image, select_channels
 from ..planning.doubts import warn_about
+from ..planning.explained import or_unchanged
 from ..planning.facts import facts_of
 from ..planning.layout import Layout
 from ..planning.levels import Levels, levels_of, usable_levels
@@ -186,7 +187,7 @@ class Frame:
         """Yield the pilot and the result in the units of the image; nothing if there is no noise to remove."""
         with _engine(workers, tick) as (engine, each):
             for images in self._steps(engine, each):
-                yield restored(self.plan, self.pixels, images, self.missing, each)
+                yield self._restored(images, each)
 
     def result(self, workers: int, tick: Callable[[], None]) -> npt.NDArray[np.floating[Any]]:
         """Run the algorithm; returns the last image, or the pixels unchanged if there is no noise to remove."""
@@ -194,7 +195,11 @@ class Frame:
         with _engine(workers, tick) as (engine, each):
             for images in self._steps(engine, each):
                 last = images
-            return restored(self.plan, self.pixels, last, self.missing, each)
+            return self._restored(last, each)
+
+    def _restored(self, images: tuple[Image, ...], each: Each) -> npt.NDArray[np.floating[Any]]:
+        result = restored(self.plan, self.pixels, images, self.missing, each)
+        return or_unchanged(self.plan, self.pixels, result, self.missing, self.levels.all)
 
     def _steps(self, engine: RunPass, each: Each) -> Iterator[tuple[Image, ...]]:
         """Return the pilots of all sets of planes, and then their results."""

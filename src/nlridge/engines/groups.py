@@ -14,6 +14,7 @@ from numba import types
 from ..algorithm.passes import Pass, PlaneSet
 from ..families import Estimate, GroupNoise
 from ..families.family import evaluate
+from ..families.guard import leave_strays, without_strays
 from ..families.whitening import (
     Whitening,
     WhiteningTables,
@@ -204,6 +205,7 @@ def _denoise_groups(estimate, parameters, starts, window, images, sums, places, 
         there = places.targets[k * places.row : k * places.row + m]
         left = _gather_group(images, shape, here, m, Y, X, V, np.float32(1))
         estimate(Y, X, denoised, weights, n, m, V, parameters[starts[m] :])
+        leave_strays(denoised, weights, Y, V, 1 / (left * left), n, m)
         _add_group(denoised, Y, weights, left, images.keep, sums, shape, there, m, window)
 
 
@@ -228,6 +230,7 @@ def _denoise_correlated_groups(
             Y, X, denoised, weights, n, m, level, parameters[starts[m] :],
             scales, tables.whiten, tables.colour, T,
         )  # fmt: skip
+        leave_strays(denoised, weights, Y, V, tables.power / (left * left), n, m)
         _add_group(denoised, Y, weights, left, images.keep, sums, shape, there, m, window)
 
 
@@ -266,6 +269,7 @@ def _denoise_whitened_groups(
             variance += 1 / weights[j]
         for j in range(m):
             weights[j] = np.float32(m) / variance * scales[j] * scales[j]
+        leave_strays(denoised, weights, Y, V, tables.power / (left * left), n, m)
         _add_group(denoised, Y, weights, left, images.keep, sums, shape, there, m, window)
 
 
@@ -379,6 +383,7 @@ def _denoise_groups_by_formula(
             else groups(images.variance, images.variance_plane)
         )
         V = images.variance_factor * V
+        all_noise = V if whitening is None else whitening.power * V
         left = 1.0
         if len(images.original):
             spread = np.var(groups(images.original) - Y, axis=(1, 2), keepdims=True)
@@ -393,6 +398,7 @@ def _denoise_groups_by_formula(
         else:
             positions = here // row_length, here % row_length
             estimate, weights = evaluate_whitened(formula, Y, X, noise, whitening, *positions)
+        estimate, weights = without_strays(estimate, weights, Y, all_noise)
         # Kernels must not see NaN: patches with such weights or estimates do not change the image.
         with np.errstate(over="ignore", invalid="ignore"):
             weights = np.array(weights, np.float32)

@@ -24,6 +24,7 @@ from ..algorithm.passes import ONE_FRAME, Pass, PlaneSet
 from ..arrays import as_array_like, to_device_of
 from ..families import GroupNoise
 from ..families.family import evaluate
+from ..families.guard import without_strays
 from ..families.whitening import Whitening, evaluate_whitened, whitening_of
 from ..patches.matching import BRIGHT, FAR, OUTSIDE
 from .frames import (
@@ -423,6 +424,7 @@ def _sums(
         else:
             V = gathered(variance.expand_as(noisy))
     V = inputs.noise.factor_of(planes) * V
+    all_noise = V if whitening is None else whitening.power * V
     left = 1.0
     if partly is not None:
         spread = (gathered(partly.original) - Y).var((1, 2), correction=0, keepdim=True)
@@ -440,6 +442,7 @@ def _sums(
     else:
         rows = groups // width + _APART * frame_of
         estimate, weights = evaluate_whitened(formula, Y, X, noise, whitening, rows, groups % width)
+    estimate, weights = without_strays(estimate, weights, Y, all_noise)
     # Changes are averaged rather than pixels: sums of bright pixels would lose digits.
     change = estimate - Y
     kinds = [change, (1 - keep / left) * change] if keep > 0 else [change]

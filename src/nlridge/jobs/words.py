@@ -31,12 +31,17 @@ def with_options(message: str) -> str:
 
 @contextmanager
 def recorded_warnings() -> Iterator[list[str]]:
-    """Provide a list which, in the end, holds each different warning about the noise once."""
+    """Provide a list which, in the end, holds each different warning about the noise once.
+
+    A result that cannot be right is an error: nobody may look at it before it is used.
+    """
     from ..planning.doubts import NoiseWarning  # imports NumPy and Numba, which help does without
+    from ..planning.explained import UnexplainedWarning
 
     sentences: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", NoiseWarning)
+        warnings.simplefilter("error", UnexplainedWarning)
         yield sentences
     for warning in caught:
         if issubclass(warning.category, NoiseWarning):

@@ -11,6 +11,7 @@ from ..algorithm.framework import RunPass, denoised
 from ..algorithm.inputs import PlaneNoise
 from ..engines.grid import Window
 from ..planning.channels import Planes, select_channels
+from ..planning.explained import or_unchanged
 from ..planning.levels import REACH, Bounds, bounded_levels
 from ..planning.missing import union
 from ..planning.photons import denoised_in_runs
@@ -161,5 +162,6 @@ def _renewed_part(planes: Planes, window: Window, channels: Part, pilot: Part) -
 def _restored_part(plan: Plan, count: int, window: Window, *parts: Part) -> Any:
     """Compute a part of the result; the first `count` parts are those of the sources."""
     arrays = [part.pixels for part in parts]
-    pixels, missing, _ = part_of(window.rows, arrays[:count])
-    return restored(plan, pixels, arrays[count:], missing)
+    pixels, missing, levels = part_of(window.rows, arrays[:count])
+    result = restored(plan, pixels, arrays[count:], missing)
+    return or_unchanged(plan, pixels, result, missing, levels)

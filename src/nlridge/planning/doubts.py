@@ -13,8 +13,8 @@ from ..noise import Noise
 from ..noise.correlated import CorrelatedNoise
 from ..noise.gaussian import GaussianNoise
 
-VISIBLE = 1e-4
-"""As a share of the range: weaker noise is invisible, and float32 could not resolve its square."""
+VISIBLE = 1e-6
+"""As a share of the range: weaker noise is invisible, and float32 hardly resolves it."""
 ROUNDING = 1 / math.sqrt(12)
 """The standard deviation of the error of rounding to integers, which is part of the noise."""
 # The range, which is that of means over small blocks, is about half of the level of white noise or more, and less if
@@ -73,11 +73,15 @@ def doubt_about_colour(colour: float, planes: Sequence[int]) -> str:
 
 
 def warn_about(doubt: str) -> None:
-    """Issue a warning, unless the doubt is empty, that points at the line outside of this package."""
-    if not doubt:
-        return
+    """Issue a warning, unless the doubt is empty."""
+    if doubt:
+        issue(doubt, NoiseWarning)
+
+
+def issue(sentence: str, category: type[Warning]) -> None:
+    """Issue a warning that points at the line outside of this package."""
     package = __name__.partition(".")[0]
     frame, depth = sys._getframe(), 1
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == package:
         frame, depth = frame.f_back, depth + 1
-    warnings.warn(doubt, NoiseWarning, stacklevel=depth)
+    warnings.warn(sentence, category, stacklevel=depth)

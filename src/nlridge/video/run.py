@@ -15,6 +15,7 @@ from ..engines import frames as engine
 from ..engines.pool import threads_of
 from ..engines.stream import Frame, FrameScales, Stream, each
 from ..planning.channels import Planes, select_channels
+from ..planning.explained import or_unchanged
 from ..planning.levels import UNKNOWN, Levels, usable_levels
 from ..planning.missing import fill, union
 from ..planning.photons import denoised_in_runs
@@ -92,6 +93,9 @@ def denoised_frames(
                     restored(plan, frame.pixels, images, frame.missing)
                     for images in (zip(*steps, strict=True) if steps else [()])
                 ]
+                results[-1] = or_unchanged(
+                    plan, frame.pixels, results[-1], frame.missing, frame.levels.all
+                )
             yield results
 
 

@@ -1,0 +1,68 @@
+"""The last check of a result: what was removed must be noise, as far as its size tells, whatever went wrong before."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .doubts import issue
+from .plan import Plan
+
+Pixels = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+
+# What is removed is weaker than the noise, or as strong: estimates may be too low, and weak structure goes with it.
+_MOST = 2.5
+_ROWS = 64  # at a time
+
+
+class UnexplainedWarning(UserWarning):
+    """The category of warnings about images of which more was removed than their noise explains."""
+
+
+def or_unchanged(
+    plan: Plan, pixels: Pixels, result: Pixels, missing: Mask | None, levels: Pixels | None = None
+) -> Pixels:
+    """The result, or the pixels as they were, with a warning, if more was removed than the noise explains.
+
+    `levels` are those of the stabilised noise if they differ from pixel to pixel; they broadcast against the pixels.
+    """
+    tuning = plan.tuning
+    most = _MOST * max(1.0, tuning.strength, tuning.colour_strength)
+    if levels is None:
+        levels = plan.levels[:, None, None]
+    for channel in (channel for planes in plan.planes for channel in planes.channels):
+        removed = _removed(plan, pixels, result, missing, np.asarray(levels), channel)
+        if not removed <= most:
+            issue(
+                f"what was removed is {removed:.3g} times as strong as the noise, which cannot be right; "
+                "the image is returned unchanged",
+                UnexplainedWarning,
+            )
+            return pixels.astype(result.dtype)
+    return result
+
+
+def _removed(
+    plan: Plan,
+    pixels: Pixels,
+    result: Pixels,
+    missing: Mask | None,
+    levels: Pixels,
+    channel: int,
+) -> float:
+    """The root mean square of what was removed from a channel, in units of the noise."""
+    squares, count = 0.0, 0
+    own = np.broadcast_to(levels, pixels.shape)[channel]
+    for top in range(0, pixels.shape[1], _ROWS):
+        rows = slice(top, top + _ROWS)
+        before, after = pixels[channel, rows], result[channel, rows]
+        present = None if missing is None else ~missing[channel, rows]
+        if present is not None:
+            before, after = before[present], after[present]
+        with np.errstate(all="ignore"):  # a custom model may return anything
+            change = plan.noise.stabilise(before) - plan.noise.stabilise(after)
+            change = change / (own[rows] if present is None else own[rows][present])
+            squares += float(np.vdot(change, change))
+        count += before.size
+    return (squares / count) ** 0.5 if count else 0.0
