@@ -13,6 +13,13 @@ from ..progress import Progress
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
+_READERS = {
+    ".npy": "numpy.load({})",
+    ".tif": "tifffile.imread({})",
+    ".tiff": "tifffile.imread({})",
+    ".zarr": "zarr.open_array({})",
+}
+
 
 def checked_image(
     image: npt.ArrayLike,
@@ -28,6 +35,7 @@ def checked_image(
 
     With frames that belong together, they are (stack, frames, channels, height, width).
     """
+    expect_pixels(image)
     masked = None
     if isinstance(image, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(image)
@@ -67,6 +75,17 @@ def checked_image(
     return frames, masked, layout
 
 
+def expect_pixels(image: Any) -> None:
+    """Raise an error for the path of a file instead of its pixels."""
+    if isinstance(image, str | os.PathLike):
+        path = shown(os.fspath(image))
+        suffix = os.path.splitext(os.fspath(image))[1].lower()
+        read = _READERS.get(suffix, "numpy.asarray(PIL.Image.open({}))").format(path)
+        raise TypeError(
+            f"image is {path}; expected an array, such as {read}, or the command: nlridge denoise {path}"
+        )
+
+
 def checked_tile(tile: Any) -> int:
     return 2048 if tile is None else checked_whole("tile", tile, 64, 2**30)
 
@@ -82,6 +101,17 @@ def expect_none(where: str, **arguments: Any) -> None:
 def frame_of(array: npt.NDArray[Any] | None, k: int) -> Any:
     """Return the k-th frame of an array that holds one frame per image, or a single one for all."""
     return array if array is None else array[k if len(array) > 1 else 0]
+
+
+def expect_numbers(pixels: npt.NDArray[Any], dtype: np.dtype[Any] | None) -> None:
+    """Raise an error for NaN pixels, which are returned as they are, if the result consists of integers."""
+    if dtype is None or dtype.kind == "f" or pixels.dtype.kind != "f":
+        return
+    count = int(np.count_nonzero(np.isnan(pixels)))
+    if count:
+        raise ValueError(
+            f"image has {count} NaN pixels and dtype is {dtype}; expected a floating-point type, which has NaN"
+        )
 
 
 def missing_pixels(
