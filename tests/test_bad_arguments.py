@@ -13,6 +13,7 @@ from nlridge import Step, denoise
 @pytest.mark.parametrize(
     ("image", "error", "message"),
     [
+        (7, ValueError, r"image has shape \(\); expected two dimensions$"),
         (np.zeros(5), ValueError, r"image has shape \(5,\); expected two dimensions"),
         (np.zeros((4, 5, 3)), ValueError, r"image has shape \(4, 5, 3\); expected two dimensions; pass channel_axis=-1 for a colour image, time_axis=0 for a video, depth_axis=0 for a volume, or stack_axis=0"),
         (np.zeros((0, 5)), ValueError, r"image has shape \(0, 5\); expected at least one pixel"),

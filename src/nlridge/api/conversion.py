@@ -70,6 +70,9 @@ def to_dtype(image: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         return np.asarray(np.clip(values, low, high), target)
     if np.isnan(values).any():
         raise ValueError(f"image has NaN pixels; expected numbers to convert to {target}")
+    if target.itemsize <= 2:  # whose limits are exact in float32, which takes less memory
+        rounded = np.rint(values, dtype=np.result_type(values, np.float32))
+        return np.asarray(np.clip(rounded, limits.min, limits.max), target)
     exact = np.rint(values.astype(np.float64))
     # The largest 64-bit integers are not exact in float64, so the upper limit is handled separately.
     rounded = np.clip(exact, limits.min, np.nextafter(float(limits.max), 0)).astype(target)

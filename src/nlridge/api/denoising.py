@@ -139,7 +139,8 @@ def denoise(
     channel_axis : int, optional
         Axis of the channels of a colour or multichannel image. Correlated channels are denoised jointly,
         which gives better results than denoising each one separately. By default, the image has no
-        channel axis.
+        channel axis. Hundreds of channels are accepted, but not 0 for a shape of (512, 512, 3): that is
+        almost certainly meant to be -1.
     stack_axis : int, optional
         Axis along which independent images are stacked. Each image is denoised on its own; if the noise
         is estimated, it is estimated for each image separately. By default, the image is not a stack.
@@ -158,8 +159,8 @@ def denoise(
         this range. By default it is 255 for uint8; for other types it is estimated from the image.
     dtype : dtype, optional
         Type of the result, such as ``image.dtype`` or ``numpy.uint8``, for a picture to show or to save.
-        Values are rounded to integers, and clipped to the range of the type. By default, floats keep their
-        type, and integers become float32, which is more precise.
+        With a type of integers, values are rounded, and clipped to the range of the type, and NaN pixels are
+        refused. By default, floats keep their type, and integers become float32, which is more precise.
     region : tuple of two slices, optional
         Rows and columns of the image, such as ``numpy.s_[100:200, 300:400]``. Only this part of the result
         is returned, bit for bit as in the result for the whole image. Only what it depends on is computed,

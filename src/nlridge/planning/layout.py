@@ -108,7 +108,9 @@ def layout_of(
     dimensions = 2 + len(named)
     if len(shape) != dimensions:
         because = f" for an image with {' and '.join(named)}" if named else ""
-        advice = _axes_to_pass(shape, *names.values(), may_be_stack=may_be_stack)
+        advice = ""
+        if len(shape) > dimensions:
+            advice = _axes_to_pass(shape, *names.values(), may_be_stack=may_be_stack)
         raise ValueError(
             f"image has shape {shape}; expected {('two', 'three', 'four', 'five')[len(named)]} "
             f"dimensions{because}{advice}"
@@ -136,7 +138,7 @@ def _axes_to_pass(
     free = [axis for axis in range(len(shape)) if axis not in given]
     unnamed = len(free) - 2
     colour = None
-    if channel is None and unnamed > 0:
+    if channel is None:
         colour = next((axis for axis in (free[-1], *free) if shape[axis] <= _FEW), None)
     number = "" if colour is None else f"={-1 if colour == len(shape) - 1 else colour}"
     along = free[0] if unnamed == 1 else next((axis for axis in free if axis != colour), 0)
@@ -152,7 +154,7 @@ def _axes_to_pass(
         return f"; pass channel_axis{number}, and{_one_of(frames).removeprefix('; pass')}"
     if unnamed in (2, 3) and frames:
         return "; pass stack_axis, time_axis or depth_axis, and channel_axis for colours"
-    return "" if unnamed < 1 or may_be_stack else "; pass one image at a time"
+    return "" if may_be_stack else "; pass one image at a time"
 
 
 def _one_of(offers: list[str]) -> str:
