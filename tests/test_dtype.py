@@ -139,15 +139,18 @@ def test_types_that_pixels_cannot_have(dtype, message):
             function(STACK, dtype=dtype)
 
 
-def test_missing_pixels_are_refused_before_any_work_starts():
+def test_missing_pixels_are_refused_before_any_work_starts(tmp_path):
     """There is no NaN among integers; masked pixels with a value are returned as they are."""
     holes = GRAY.astype(np.float32)
     holes[3, :5] = np.nan
-    message = "image has 5 NaN pixels and dtype is uint8; expected a floating-point type"
+    message = "image has NaN pixels and dtype is uint8; expected a floating-point type"
     progress = partial(pytest.fail, "work has started")
     for image, arguments in ((holes, {}), (holes[None], {"stack_axis": 0}), (holes[None], {"time_axis": 0})):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             denoise(image, dtype=np.uint8, progress=progress, **arguments)
+    with pytest.raises(ValueError, match=message):
+        denoise(holes, dtype=np.uint8, out=tmp_path / "clean.npy")
+    assert not list(tmp_path.iterdir())
     with pytest.raises(ValueError, match=message):
         next(nlridge.denoise_frames([holes], 20, dtype=np.uint8))
     mask = np.isnan(holes)

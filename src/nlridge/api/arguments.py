@@ -103,17 +103,6 @@ def frame_of(array: npt.NDArray[Any] | None, k: int) -> Any:
     return array if array is None else array[k if len(array) > 1 else 0]
 
 
-def expect_numbers(pixels: npt.NDArray[Any], dtype: np.dtype[Any] | None) -> None:
-    """Raise an error for NaN pixels, which are returned as they are, if the result consists of integers."""
-    if dtype is None or dtype.kind == "f" or pixels.dtype.kind != "f":
-        return
-    count = int(np.count_nonzero(np.isnan(pixels)))
-    if count:
-        raise ValueError(
-            f"image has {count} NaN pixels and dtype is {dtype}; expected a floating-point type, which has NaN"
-        )
-
-
 def missing_pixels(
     pixels: npt.NDArray[Any], masked: Mask | None, *, may_be_all: bool = False
 ) -> Mask | None:

@@ -20,13 +20,13 @@ from ..planning.doubts import warn_about
 from ..planning.facts import facts_of
 from ..planning.layout import Layout
 from ..planning.levels import Levels, levels_of, usable_levels
-from ..planning.missing import fill, union
+from ..planning.missing import expect_numbers, fill, union
 from ..planning.options import Options
 from ..planning.photons import denoised_in_runs
 from ..planning.pixels import counts_of, renewed, restored, stabilised, with_estimate
 from ..planning.plan import Plan, plan_for
 from ..progress import Progress, progress_reporter
-from .arguments import checked_image, expect_numbers, frame_of, missing_pixels
+from .arguments import checked_image, frame_of, missing_pixels
 from .conversion import result_type, to_dtype
 
 if TYPE_CHECKING:

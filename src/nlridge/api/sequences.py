@@ -17,6 +17,7 @@ from ..planning.doubts import warn_about
 from ..planning.elsewhere import explained
 from ..planning.layout import Layout
 from ..planning.levels import levels_of, usable_levels
+from ..planning.missing import expect_numbers
 from ..planning.options import Options, checked_options
 from ..progress import Progress, progress_reporter
 from ..video.planning import (
@@ -31,7 +32,6 @@ from ..video.run import SourceFrame, denoised_frames
 from .arguments import (
     checked_image,
     checked_workers,
-    expect_numbers,
     frame_of,
     missing_pixels,
 )

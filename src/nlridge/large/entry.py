@@ -16,10 +16,12 @@ from ..files.atomic import expect_new
 from ..noise.gaussian import GaussianNoise
 from ..planning.layout import Layout, layout_of, window_of
 from ..planning.levels import INSTEAD_OF_MAP, levels_of
+from ..planning.missing import expect_numbers
 from ..planning.options import Options
 from ..planning.plan import float_type
 from ..progress import Progress
 from ..video.planning import SequenceAxis
+from .bands import split_range
 from .disk import SUFFIXES, NewArray, OpenedArray, is_zarr, open_read_only
 from .executors import Cluster, Executor, LocalThreads
 from .frames import Source, frames_of, sources_of
@@ -113,6 +115,10 @@ def denoise_large(
     axes = layout.axes if sequence is None or sequence.is_time else layout.axes.replace("T", "Z")
     spec = NewArray(layout.shape, dtype, axes, tile, OpenedArray(image))
     sources = _sources(image, layout, companions, _eager_if_dask)
+    if dtype.kind != "f" and np.dtype(image.dtype).kind == "f":
+        for frame in (source.image for source in sources):
+            for rows in split_range(range(frame.shape[1]), frame.rows_at_once):
+                expect_numbers(frame.read(rows), dtype)
     if sequence is not None:
         run_sequences(
             sequences_of(sources, "T"),
