@@ -134,6 +134,12 @@ def _denoise(random: Random, folder: Path) -> None:
     if random.random() < 0.15 and options["workers"] == 1 and not isinstance(image, torch.Tensor):
         again = nlridge.denoise(image, **{**options, "workers": 2})
         assert np.array_equal(again, result, equal_nan=True), "one and two threads differ"
+    if random.random() < 0.1 and not isinstance(image, torch.Tensor):
+        dtype = one_of(random, ("u1", ">i2", "i8", "f2", "f8"))
+        typed = nlridge.denoise(image, **{**options, "dtype": dtype})
+        expected = nlridge.to_dtype(result, np.dtype(dtype).newbyteorder("="))
+        assert typed.dtype == expected.dtype, f"the result has dtype {typed.dtype}, not {dtype}"
+        assert np.array_equal(typed, expected, equal_nan=True), "the type changes the result"
 
 
 def _details(random: Random, folder: Path) -> None:

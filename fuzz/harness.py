@@ -43,6 +43,7 @@ _LONGEST = 1000  # characters of a message
 _DOCUMENTED = (
     "is out of memory; trying again",
     "expected a standard deviation in the units of the image",
+    "expected the range of the images",
     "which has no effect, since",
 )
 

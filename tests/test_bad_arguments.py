@@ -13,13 +13,14 @@ from nlridge import Step, denoise
 @pytest.mark.parametrize(
     ("image", "error", "message"),
     [
+        (7, ValueError, r"image has shape \(\); expected two dimensions$"),
         (np.zeros(5), ValueError, r"image has shape \(5,\); expected two dimensions"),
-        (np.zeros((4, 5, 3)), ValueError, r"image has shape \(4, 5, 3\); expected two dimensions; pass channel_axis for a colour image, time_axis for a video, depth_axis for a volume, or stack_axis"),
+        (np.zeros((4, 5, 3)), ValueError, r"image has shape \(4, 5, 3\); expected two dimensions; pass channel_axis=-1 for a colour image, time_axis=0 for a video, depth_axis=0 for a volume, or stack_axis=0"),
         (np.zeros((0, 5)), ValueError, r"image has shape \(0, 5\); expected at least one pixel"),
         (np.zeros((5, 5), complex), TypeError, "image has dtype complex128; expected integers or floats"),
         (np.zeros((5, 5), object), TypeError, "image has dtype object; expected integers or floats"),
         (np.zeros((5, 5), bool), TypeError, "image has dtype bool; expected integers or floats"),
-        ("photo.png", TypeError, "image has dtype <U9; expected integers or floats"),
+        ("photo.png", TypeError, "image is 'photo.png'; expected an array, such as numpy.asarray"),
         (np.full((5, 5), np.nan), ValueError, "image has no valid pixels; expected at least one"),
         (np.array([[1, np.inf]]), ValueError, "image has 1 infinite pixels; expected finite values, or NaN for missing pixels"),
         (np.full((5, 5), 1e301), ValueError, r"image has values up to 1e\+301; expected none larger than 1e\+300"),
@@ -179,8 +180,8 @@ def test_what_numpy_refuses_is_refused_in_one_sentence():
 def test_a_stack_must_be_declared():
     with pytest.raises(
         ValueError,
-        match="pass channel_axis for a colour image, time_axis for a video, depth_axis for a volume, "
-        "or stack_axis for a stack of images",
+        match="pass channel_axis=0 for a colour image, time_axis=0 for a video, depth_axis=0 for a volume, "
+        "or stack_axis=0 for a stack of images",
     ):
         denoise(np.zeros((3, 20, 20)), 10)
     for axis, error in ((3, ValueError), (-4, ValueError), (0.5, TypeError)):

@@ -281,7 +281,7 @@ def test_frames_of_a_stack_in_colour_are_denoised_one_by_one(stack, channel):
 @pytest.mark.parametrize(
     ("shape", "arguments", "error", "message"),
     [
-        ((20, 20, 3), {}, ValueError, "pass channel_axis for a colour image"),
+        ((20, 20, 3), {}, ValueError, "pass channel_axis=-1 for a colour image"),
         ((20, 20), {"channel_axis": -1}, ValueError, r"image has shape \(20, 20\); expected three dimensions for an image with channel_axis"),
         ((20, 20, 3), {"channel_axis": 3}, ValueError, "channel_axis is 3; expected a number from -3 to 2"),
         ((20, 20, 3), {"channel_axis": "last"}, TypeError, "channel_axis is 'last'; expected a whole number or None"),

@@ -9,7 +9,7 @@ import pytest
 from groups import Custom, custom_recipe
 from images import texture
 from memory import PEAK
-from tensors import ALL_OF_IT, SMALL, Calls, denoised, methods, photograph
+from tensors import ALL_OF_IT, SMALL, Calls, denoised, methods, photograph, psnr
 
 import nlridge
 import nlridge.algorithm.framework
@@ -188,6 +188,83 @@ def test_bad_input_gets_a_sentence(x, sigma, error, message):
 def test_bad_options_get_a_sentence(options, error, message):
     with pytest.raises(error, match=message):
         NLRidge(**options)
+
+
+# Units, and noise that is not given.
+
+
+@pytest.mark.parametrize("sigma", [25.0, torch.tensor([5.0, 25.0])])
+def test_a_sigma_in_other_units_raises_a_warning(sigma):
+    """That points at this line, not at PyTorch, which calls the module."""
+    x = torch.tensor(photograph((3, 40, 40))[1]).expand(2, 3, 40, 40)
+    message = "sigma is (at least 5|25), but the images range from 0.* to 1.*; expected a standard deviation in the"
+    with pytest.warns(UserWarning, match=message) as caught:
+        NLRidge("fast")(x, sigma)
+    assert [warning.filename for warning in caught] == [__file__]
+    NLRidge("fast")(x, 0.1)  # warnings are errors here
+
+
+def test_a_range_in_other_units_raises_a_warning():
+    x = 255 * torch.tensor(photograph((1, 40, 40))[1])[None]
+    with pytest.warns(UserWarning, match="sigma is 25 and data_range is 1, but the images range"):
+        NLRidge("fast")(x, 25.0)
+    NLRidge("fast", data_range=255)(x, 25.0)
+    NLRidge(SMALL)(x, 25.0)  # a recipe does not depend on the range
+
+
+def test_denoise_warns_once_of_a_sigma_in_other_units():
+    x = torch.tensor(photograph((1, 40, 40))[1][0], requires_grad=True)
+    with pytest.warns(UserWarning, match="sigma is 25, but the image ranges from") as caught:
+        nlridge.denoise(x, 25.0, method="fast")
+    assert len(caught) == 1
+
+
+def test_noise_that_is_not_given_is_estimated():
+    """For each channel of each image."""
+    clean, noisy = photograph((3, 64, 64), sigma=0.1)
+    noisier = clean + 2 * (noisy - clean)
+    x = torch.tensor(np.stack([noisy, noisier]))
+    estimates = [
+        nlridge.estimate_noise(image.numpy(), channel_axis=0, kind="gaussian") for image in x
+    ]
+    sigmas = torch.tensor(np.stack([np.broadcast_to(noise.level, 3) for noise in estimates]))
+    module = NLRidge("fast")
+    result = module(x)
+    torch.testing.assert_close(result, module(x, sigmas[:, :, None, None]), rtol=0, atol=1e-6)
+    known = module(x, torch.tensor([0.1, 0.2]))
+    for k in range(2):
+        assert psnr(result[k].numpy(), clean) > psnr(known[k].numpy(), clean) - 0.3
+
+
+@pytest.mark.parametrize("kind", ["video", "volume"])
+def test_noise_of_frames_is_estimated_once(kind):
+    clean, _ = photograph((1, 40, 40))
+    frames = np.stack([photograph((1, 40, 40), seed=seed)[1] for seed in range(4)])
+    result = NLRidge("fast", kind=kind)(torch.tensor(frames)).numpy()
+    known = NLRidge("fast", kind=kind)(torch.tensor(frames), 0.1).numpy()
+    assert psnr(result, clean) > psnr(known, clean) - 0.5
+
+
+def test_images_without_noise_are_returned_as_they_are():
+    """Beside others, and if all channels of all images are such."""
+    x = torch.tensor(photograph((3, 40, 40))[1]).expand(2, 3, 40, 40).clone()
+    x[1], x[0, 2] = 0.5, 0.25
+    result = NLRidge("fast")(x)
+    torch.testing.assert_close(result[1], x[1], rtol=0, atol=0)
+    torch.testing.assert_close(result[0, 2], x[0, 2], rtol=0, atol=0)
+    assert (result[0, :2] - x[0, :2]).std() > 0.05
+    flat = torch.ones(1, 1, 20, 20)
+    torch.testing.assert_close(NLRidge()(flat), flat, rtol=0, atol=0)
+
+
+def test_what_noise_cannot_be_estimated_from():
+    x = torch.rand(1, 1, 20, 20)
+    correlated = NLRidge(correlation=[[0.5, 1, 0.5]])
+    with pytest.raises(ValueError, match="sigma is None; expected a number or a tensor with corr"):
+        correlated(x)
+    x[0, 0, 0, :3] = torch.nan
+    with pytest.raises(ValueError, match="x has 3 non-finite pixels; expected finite values"):
+        NLRidge()(x)
 
 
 def test_the_module_has_a_readable_repr_and_no_weights():

@@ -21,6 +21,7 @@ reveal_type(nlridge.denoise(Tensor(), 10))
 reveal_type(nlridge.denoise(DaskArray(), sigma=10, method="best"))
 reveal_type(nlridge.denoise(image, out="a.zarr"))
 reveal_type(nlridge.denoise_with_details(image).noise)
+reveal_type(nlridge.denoise(image, dtype=np.uint8))
 nlridge.denoise(image, sigmas=10)
 """
 
@@ -31,7 +32,7 @@ def test_type_checkers_know_what_denoise_returns(tmp_path):
     command = [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", program]
     done = subprocess.run(command, capture_output=True, text=True)
     types = re.findall(r'Revealed type is "(.*)"', done.stdout)
-    array, row, tensor, dask_array, stored, noise = types
+    array, row, tensor, dask_array, stored, noise, pixels = types
     assert "ndarray" in array
     assert "floating" in array
     assert row == array
@@ -39,4 +40,6 @@ def test_type_checkers_know_what_denoise_returns(tmp_path):
     assert dask_array == "program.DaskArray"
     assert stored == "Any"
     assert noise == "nlridge.noise.Noise"
+    assert "ndarray" in pixels
+    assert pixels.endswith("dtype[Any]]")  # any type
     assert "No overload variant" in done.stdout  # for an argument that does not exist

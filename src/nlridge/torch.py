@@ -32,12 +32,15 @@ from .noise import Noise
 from .noise.correlated import CorrelatedNoise
 from .noise.gaussian import GaussianNoise
 from .patches.matching import FAR
+from .planning.blind import estimated_noise
+from .planning.doubts import VISIBLE, doubt_about_units, warn_about
+from .planning.elsewhere import explained
 from .planning.levels import FLOOR, UNKNOWN
 from .planning.options import Options, checked_method
 from .planning.plan import Facts, Plan, plan_for
 from .video.flicker import gains_of
 from .video.motion import motions_of
-from .video.planning import with_depth
+from .video.planning import sampled_numbers, with_depth
 
 __all__ = ["NLRidge"]
 
@@ -73,7 +76,7 @@ class NLRidge(torch.nn.Module):
 
     See Also
     --------
-    nlridge.denoise : Takes a single tensor as well, and estimates the noise.
+    nlridge.denoise : Takes a single tensor as well.
 
     Notes
     -----
@@ -85,7 +88,8 @@ class NLRidge(torch.nn.Module):
     are all denoised together, by one recipe.
 
     Computations are in float64 for float64 images and in float32 for all others, even under autocast. Python waits
-    for the device once in a call, to read sigma, the correlation of the channels, and the number of non-finite pixels.
+    for the device once in a call, to read sigma, the correlation of the channels, and the range of the pixels; if the
+    noise is to be estimated, it waits for the images as well.
 
     Under `torch.compile`, the module is not compiled and causes a graph break.
 
@@ -98,10 +102,13 @@ class NLRidge(torch.nn.Module):
     >>> denoise = NLRidge()
     >>> bool((denoise(clean + 0.1 * noise, 0.1) - clean).std() < 0.03)
     True
+    >>> bool((denoise(clean + 0.1 * noise) - clean).std() < 0.03)  # estimates the noise
+    True
     >>> denoise(clean + 0.1 * noise, torch.tensor([0.1, 0.2])).shape
     torch.Size([2, 1, 32, 32])
     """
 
+    @explained
     def __init__(
         self,
         method: str | Recipe = "standard",
@@ -140,37 +147,65 @@ class NLRidge(torch.nn.Module):
         return words if self.kind == "image" else f"{words}, kind={self.kind!r}"
 
     @torch.compiler.disable
-    def forward(self, x: Tensor, sigma: float | Tensor) -> Tensor:
+    def forward(self, x: Tensor, sigma: float | Tensor | None = None) -> Tensor:
         """Return the denoised images.
 
         Parameters
         ----------
         x : Tensor of shape (batch, channels, height, width)
             The noisy images, or the frames of a video or a volume, of any floating-point type and on any device.
-        sigma : float or Tensor
+        sigma : float or Tensor, optional
             Standard deviation of the noise, in the units of the images: a number, one number for each image, or a
-            map that broadcasts against `x`.
+            map that broadcasts against `x`. An implausible value, such as 25 for images from 0 to 1, raises a warning.
+            By default, that of white noise is estimated, for each channel of each image, or of all frames of a video
+            or a volume, on a copy in host memory.
 
         Returns
         -------
         Tensor
             The denoised images, with the shape, dtype and device of `x`.
         """
+        result, doubt = self.with_doubt(x, sigma)
+        warn_about(doubt)
+        return result
+
+    @torch.compiler.disable
+    def with_doubt(self, x: Tensor, sigma: float | Tensor | None) -> tuple[Tensor, str]:
+        """Return the denoised images, and why sigma is implausible, in a sentence, or an empty one."""
         _check_images(x)
         images = x if x.dtype == torch.float64 else x.to(torch.float32)
-        sigmas = _checked_sigma(sigma, images)
+        sigmas = self._estimated(images) if sigma is None else _checked_sigma(sigma, images)
         with torch.autocast(x.device.type, enabled=False):
-            return self._denoised(images, sigmas).to(x.dtype)
+            result, doubt = self._denoised(images, sigmas)
+        return result.to(x.dtype), doubt
 
-    def _denoised(self, images: Tensor, sigmas: Tensor) -> Tensor:
+    def _estimated(self, images: Tensor) -> Tensor:
+        """Estimate the level of white noise in each channel of each image, or of all frames that belong together."""
+        if isinstance(self.noise, CorrelatedNoise):
+            raise ValueError("sigma is None; expected a number or a tensor with correlation")
+        batch = images.detach().cpu().numpy()
+        _expect_finite(int(np.count_nonzero(~np.isfinite(batch))))
+        together = self.kind != "image"
+        sample = [batch[k] for k in sampled_numbers(len(batch))] if together else batch
+        noises = [estimated_noise(image, None, "gaussian") for image in sample]
+        levels = np.stack([np.broadcast_to(noise.level, images.shape[1]) for noise in noises])
+        if together:
+            levels = np.median(levels, axis=0, keepdims=True)
+        # Channels without noise get a level at which they are returned unchanged.
+        levels = np.maximum(levels, VISIBLE / 2 * self.data_range)
+        return images.new_tensor(levels)[:, :, None, None]
+
+    def _denoised(self, images: Tensor, sigmas: Tensor) -> tuple[Tensor, str]:
         together = self.kind != "image"
         if together and len(sigmas) > 1:  # patches of a group may have different noise
             sigmas = sigmas.expand(-1, -1, *images.shape[2:])
         as_measured = _one_below_the_other if together else _as_it_is
         typical = _median(as_measured(sigmas).flatten(2))[..., None, None]
         scaled = images / typical  # in units of the noise
-        facts = _measured(as_measured(images), sigmas, typical, as_measured(scaled))
-        plans = self._plans(*facts, tuple(images.shape))
+        levels, covariances, ends = _measured(
+            as_measured(images), sigmas, typical, as_measured(scaled)
+        )
+        plans = self._plans(levels, covariances, tuple(images.shape))
         repeats = _repeats(images, sigmas) if self.is_video else [False] * len(images)
         engine = partial(run_pass, max_memory=self.max_memory or _share_of_memory(images.device))
         result = images.clone()
@@ -200,7 +235,9 @@ class NLRidge(torch.nn.Module):
         if any(repeats):
             source = np.maximum.accumulate(np.where(repeats, 0, np.arange(len(images))))
             result = result[to_device_of(images, source)]
-        return result
+        # The range matters only for the choice of a recipe.
+        data_range = self.data_range if isinstance(self.method, str) else np.inf
+        return result, doubt_about_units(levels, *ends, data_range)
 
     def _plans(
         self, levels: Array, covariances: Array, shape: tuple[int, int, int, int]
@@ -318,8 +355,8 @@ def _median(values: Tensor) -> Tensor:
 
 def _measured(
     images: Tensor, sigmas: Tensor, typical: Tensor, scaled: Tensor
-) -> tuple[Array, Array]:
-    """The noise levels, (batch, channels), and the covariances of the channels in units of the noise.
+) -> tuple[Array, Array, tuple[float, float]]:
+    """The noise levels, (batch, channels), the covariances of the channels in units of the noise, and the range of pixels.
 
     Also checks the values of the images and of sigma. All of it is read from the device at once, since Python has to
     wait for it.
@@ -329,16 +366,16 @@ def _measured(
     centred = centred - centred.mean(-1, keepdim=True)
     facts = (
         (~images.isfinite()).sum(),
+        *images.detach().aminmax(),
         *sigmas.aminmax(),
         scaled.detach().abs().max(),
         typical.expand(batch, channels, 1, 1),
         centred @ centred.mT / centred.shape[-1],
     )
     numbers = torch.cat([fact.to(images.dtype).flatten() for fact in facts]).tolist()
-    not_finite, low, high, brightest, *others = numbers
+    not_finite, darkest, lightest, low, high, brightest, *others = numbers
     levels, covariances = np.split(np.array(others), [batch * channels])
-    if not_finite > 0:
-        raise ValueError(f"x has {not_finite:g} non-finite pixels; expected finite values")
+    _expect_finite(not_finite)
     if not (low >= 0 and high < np.inf and levels.min() > 0):
         raise ValueError(
             f"sigma ranges from {low:g} to {high:g}; expected finite numbers, most of them positive"
@@ -347,7 +384,13 @@ def _measured(
         raise ValueError(
             f"sigma is {levels.min():.4g}; expected at least 1e-15 of the largest value of x"
         )
-    return levels.reshape(batch, -1), covariances.reshape(batch, channels, channels)
+    shape = batch, channels, channels
+    return levels.reshape(batch, -1), covariances.reshape(shape), (darkest, lightest)
+
+
+def _expect_finite(not_finite: float) -> None:
+    if not_finite > 0:
+        raise ValueError(f"x has {not_finite:g} non-finite pixels; expected finite values")
 
 
 def _variance(

@@ -13,6 +13,13 @@ from ..progress import Progress
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
+_READERS = {
+    ".npy": "numpy.load({})",
+    ".tif": "tifffile.imread({})",
+    ".tiff": "tifffile.imread({})",
+    ".zarr": "zarr.open_array({})",
+}
+
 
 def checked_image(
     image: npt.ArrayLike,
@@ -28,6 +35,7 @@ def checked_image(
 
     With frames that belong together, they are (stack, frames, channels, height, width).
     """
+    expect_pixels(image)
     masked = None
     if isinstance(image, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(image)
@@ -65,6 +73,17 @@ def checked_image(
     if masked is not None:
         masked = np.broadcast_to(masked, frames.shape)
     return frames, masked, layout
+
+
+def expect_pixels(image: Any) -> None:
+    """Raise an error for the path of a file instead of its pixels."""
+    if isinstance(image, str | os.PathLike):
+        path = shown(os.fspath(image))
+        suffix = os.path.splitext(os.fspath(image))[1].lower()
+        read = _READERS.get(suffix, "numpy.asarray(PIL.Image.open({}))").format(path)
+        raise TypeError(
+            f"image is {path}; expected an array, such as {read}, or the command: nlridge denoise {path}"
+        )
 
 
 def checked_tile(tile: Any) -> int:

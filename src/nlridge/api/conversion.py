@@ -5,6 +5,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..planning.options import Options
+from ..planning.plan import float_type
+
 
 def to_dtype(image: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """Convert an image to another data type, rounding and clipping instead of wrapping around.
@@ -30,7 +33,7 @@ def to_dtype(image: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
     See Also
     --------
-    denoise : Denoise an image; always returns floats.
+    denoise : Denoise an image; with `dtype`, it does the same to its result.
 
     Examples
     --------
@@ -51,6 +54,8 @@ def to_dtype(image: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     for name, checked in (("image", values.dtype), ("dtype", target)):
         if checked.kind not in "uif":
             raise TypeError(f"{name} is of type {checked}; expected integers or floats")
+    if target == values.dtype:
+        return values
     if target.kind == "f":
         with np.errstate(over="ignore"):
             result: npt.NDArray[Any] = values.astype(target, copy=False)
@@ -65,7 +70,15 @@ def to_dtype(image: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         return np.asarray(np.clip(values, low, high), target)
     if np.isnan(values).any():
         raise ValueError(f"image has NaN pixels; expected numbers to convert to {target}")
+    if target.itemsize <= 2:  # whose limits are exact in float32, which takes less memory
+        rounded = np.rint(values, dtype=np.result_type(values, np.float32))
+        return np.asarray(np.clip(rounded, limits.min, limits.max), target)
     exact = np.rint(values.astype(np.float64))
     # The largest 64-bit integers are not exact in float64, so the upper limit is handled separately.
     rounded = np.clip(exact, limits.min, np.nextafter(float(limits.max), 0)).astype(target)
     return np.where(exact >= limits.max, limits.max, rounded).astype(target, copy=False)
+
+
+def result_type(options: Options, pixels: npt.NDArray[Any]) -> np.dtype[Any]:
+    """The type of the result for these pixels: the one that was asked for, or floats."""
+    return float_type(pixels.dtype) if options.dtype is None else options.dtype

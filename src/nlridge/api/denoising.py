@@ -12,11 +12,13 @@ from ..algorithm.settings import Recipe
 from ..algorithm.tuning import Tuning
 from ..arrays import is_dask, is_sliceable, is_tensor
 from ..noise import Noise
+from ..planning.elsewhere import explained
 from ..planning.layout import window_of
 from ..planning.mosaic import Mosaic
-from ..planning.options import checked_options
+from ..planning.options import checked_dtype, checked_options
 from ..progress import Progress, runs_reporter
-from .arguments import checked_progress, checked_tile, checked_workers, expect_none
+from .arguments import checked_progress, checked_tile, checked_workers, expect_none, expect_pixels
+from .conversion import to_dtype
 from .in_memory import denoise_array, frames_of
 from .mosaics import mean_of_parts, mosaic_planes
 from .sequences import checked_sequence, denoise_sequences, sequences_of
@@ -48,6 +50,10 @@ def denoise(
 ) -> Any: ...
 @overload
 def denoise(
+    image: npt.ArrayLike, sigma: Any = None, *, dtype: npt.DTypeLike, **arguments: Any
+) -> npt.NDArray[Any]: ...
+@overload
+def denoise(
     image: npt.ArrayLike,
     sigma: npt.ArrayLike | None = None,
     *,
@@ -68,7 +74,8 @@ def denoise(
     progress: Progress = False,
 ) -> npt.NDArray[np.floating[Any]]: ...
 # The first overloads leave the names of further arguments to the implementation.
-def denoise(  # type: ignore[misc]
+@explained  # type: ignore[misc]
+def denoise(
     image: Any,
     sigma: npt.ArrayLike | None = None,
     *,
@@ -84,6 +91,7 @@ def denoise(  # type: ignore[misc]
     depth_axis: int | None = None,
     spacing: Sequence[float] | None = None,
     data_range: float | None = None,
+    dtype: Any = None,
     region: tuple[slice, slice] | None = None,
     workers: int | None = None,
     progress: Progress = False,
@@ -131,7 +139,8 @@ def denoise(  # type: ignore[misc]
     channel_axis : int, optional
         Axis of the channels of a colour or multichannel image. Correlated channels are denoised jointly,
         which gives better results than denoising each one separately. By default, the image has no
-        channel axis.
+        channel axis. Hundreds of channels are accepted, but not 0 for a shape of (512, 512, 3): that is
+        almost certainly meant to be -1.
     stack_axis : int, optional
         Axis along which independent images are stacked. Each image is denoised on its own; if the noise
         is estimated, it is estimated for each image separately. By default, the image is not a stack.
@@ -148,6 +157,10 @@ def denoise(  # type: ignore[misc]
     data_range : float, optional
         Range of the values of the image. Patch and group sizes are chosen by the noise level relative to
         this range. By default it is 255 for uint8; for other types it is estimated from the image.
+    dtype : dtype, optional
+        Type of the result, such as ``image.dtype`` or ``numpy.uint8``, for a picture to show or to save.
+        With a type of integers, values are rounded, and clipped to the range of the type, and NaN pixels are
+        refused. By default, floats keep their type, and integers become float32, which is more precise.
     region : tuple of two slices, optional
         Rows and columns of the image, such as ``numpy.s_[100:200, 300:400]``. Only this part of the result
         is returned, bit for bit as in the result for the whole image. Only what it depends on is computed,
@@ -176,16 +189,15 @@ def denoise(  # type: ignore[misc]
     Returns
     -------
     ndarray
-        The denoised image, with the shape and units of `image`, neither rounded nor clipped. Floats keep
-        their type; integers become float32 (see `to_dtype`). For a tensor, the result is a tensor on the
-        same device; for a Dask array, it is a lazy Dask array. With `out`, it is the new array, opened but
-        not read.
+        The denoised image, with the shape and units of `image`. It consists of floats, neither rounded nor
+        clipped, unless `dtype` says otherwise. For a tensor, the result is a tensor on the same device; for a
+        Dask array, it is a lazy Dask array. With `out`, it is the new array, opened but not read.
 
     See Also
     --------
     denoise_with_details : Also return the pilot, the residual, the noise and the settings.
     denoise_frames : Denoise a video of any length, frame by frame as it arrives.
-    to_dtype : Round and clip the result to another type.
+    to_dtype : Round and clip a result afterwards, as `dtype` does at once.
     estimate_noise : Estimate the noise in an image.
 
     Notes
@@ -245,8 +257,8 @@ def denoise(  # type: ignore[misc]
     only these are read after the estimates have been made; the result is then a part of the one with `out`.
 
     **Tensors.** A CPU tensor that needs no gradient is treated as an array. Other tensors are denoised
-    with PyTorch, and support only Gaussian noise; `mask`, `workers` and `progress` must be left out. See
-    `nlridge.torch` for a module.
+    with PyTorch, and support only Gaussian noise; `mask`, `workers` and `progress` must be left out. `dtype`
+    may be a type of PyTorch or of NumPy. See `nlridge.torch` for a module.
 
     References
     ----------
@@ -265,16 +277,21 @@ def denoise(  # type: ignore[misc]
     >>> blind = nlridge.denoise(noisy)
     >>> bool(np.std(blind - clean) < 4)
     True
+    >>> photo = nlridge.to_dtype(noisy, np.uint8)
+    >>> nlridge.denoise(photo, dtype=photo.dtype).dtype
+    dtype('uint8')
     >>> part = nlridge.denoise(noisy, sigma=20, region=np.s_[10:20, 30:40])
     >>> np.array_equal(part, denoised[10:20, 30:40])
     True
     """
+    expect_pixels(image)
     if mosaic is not None:
         kind = "tensor" if is_tensor(image) else "Dask array" if is_dask(image) else ""
         if kind:
             raise TypeError(f"image is a {kind}; expected an array in memory for a mosaic")
         refused = {"channel_axis": channel_axis, "stack_axis": stack_axis, "depth_axis": depth_axis}
         expect_none("for a mosaic", **refused, region=region, out=out, tile=tile, client=client)
+        target = None if dtype is None else checked_dtype(dtype)
         strength = Tuning(strength, colour).strength
         planes = mosaic_planes(image, mosaic, sigma, noise, strength, time_axis)
         parts = planes.parts(method, strength)
@@ -295,13 +312,15 @@ def denoise(  # type: ignore[misc]
                 )
                 for part, report in zip(parts, reports, strict=True)
             ]
-        return mean_of_parts(parts, results, planes.image)
+        mean = mean_of_parts(parts, results, planes.image)
+        return mean if target is None else to_dtype(mean, target)
     options_for = partial(
         checked_options,
         noise=noise,
         method=method,
         data_range=data_range,
         tuning=Tuning(strength, colour),
+        dtype=None if is_tensor(image) else dtype,
     )
     axes = {"stack_axis": stack_axis, "channel_axis": channel_axis}
     layout: dict[str, Any] = {"mask": mask, **axes}
@@ -314,7 +333,13 @@ def denoise(  # type: ignore[misc]
 
         options = options_for(on_host(sigma))
         return denoise_tensor(
-            image, options, sequence=sequence, workers=workers, progress=progress, **layout
+            image,
+            options,
+            sequence=sequence,
+            dtype=dtype,
+            workers=workers,
+            progress=progress,
+            **layout,
         )
     if sequence is not None and out is None and not is_dask(image):
         expect_none("without out", tile=tile)
@@ -334,7 +359,7 @@ def denoise(  # type: ignore[misc]
                 expect_none(f"for a Dask array with {sequence.name}", tile=tile)
         elif client is not None:
             expect_none("with client", workers=workers)
-        return denoise_large(
+        result = denoise_large(
             image,
             sigma,
             options_for,
@@ -345,13 +370,23 @@ def denoise(  # type: ignore[misc]
             workers=checked_workers(workers),
             progress=checked_progress(progress),
             sequence=sequence,
+            store=to_dtype,
             **layout,
         )
+        return result if out is not None or dtype is None else _as_type(result, dtype)
     expect_none("without out", tile=tile, client=client)
     threads, progress = checked_workers(workers), checked_progress(progress)
     frames = frames_of(image, options_for(sigma), workers=threads, **layout)
     window = None if region is None else window_of(region, frames.layout)
     return denoise_array(frames, threads, progress, window)
+
+
+def _as_type(result: Any, dtype: Any) -> Any:
+    """Convert a result in memory, or one of Dask when it is computed."""
+    target = checked_dtype(dtype)
+    if is_dask(result):
+        return result.map_blocks(to_dtype, target, dtype=target)
+    return to_dtype(result, target)
 
 
 def _is_on_disk(image: Any) -> bool:

@@ -14,6 +14,7 @@ from ..arrays import is_dask, is_tensor
 from ..checks import LARGEST
 from ..noise import Noise, power_of_two
 from ..planning.doubts import ROUNDING, warn_about
+from ..planning.elsewhere import explained
 from ..planning.layout import Layout
 from ..planning.levels import usable_levels
 from ..planning.mosaic import Mosaic
@@ -115,6 +116,7 @@ def removed_in_words(details: Described, name: Callable[[str], str]) -> str:
     return f"{removed}, since {details.unchanged}; {advice}"
 
 
+@explained
 def denoise_with_details(
     image: npt.ArrayLike,
     sigma: npt.ArrayLike | None = None,

@@ -9,11 +9,13 @@ from ..noise import Noise
 from ..noise.estimation import sigma_of
 from ..noise.raw import raw_noise_of
 from ..planning.blind import estimated_noise
+from ..planning.elsewhere import explained
 from ..planning.mosaic import Mosaic, checked_mosaic
 from ..planning.options import checked_kind
-from .arguments import checked_image, checked_workers, expect_none, missing_pixels
+from .arguments import checked_image, checked_workers, expect_none, expect_pixels, missing_pixels
 
 
+@explained
 def estimate_sigma(
     image: npt.ArrayLike,
     *,
@@ -73,6 +75,7 @@ def estimate_sigma(
     return sigmas[0] if channel_axis is None else np.array(sigmas)
 
 
+@explained
 def estimate_noise(
     image: npt.ArrayLike,
     *,
@@ -141,6 +144,7 @@ def estimate_noise(
     if mosaic is not None:
         expect_none("for a mosaic", mask=mask, channel_axis=channel_axis)
         mosaic = checked_mosaic(mosaic)
+        expect_pixels(image)
         pixels = np.asarray(image)
         if pixels.ndim != 2 or min(pixels.shape) < 2 or pixels.dtype.kind not in "uif":
             raise ValueError(

@@ -21,13 +21,14 @@ from ..planning.explained import or_unchanged
 from ..planning.facts import facts_of
 from ..planning.layout import Layout
 from ..planning.levels import Levels, levels_of, usable_levels
-from ..planning.missing import fill, union
+from ..planning.missing import expect_numbers, fill, union
 from ..planning.options import Options
 from ..planning.photons import denoised_in_runs
 from ..planning.pixels import counts_of, renewed, restored, stabilised, with_estimate
-from ..planning.plan import Plan, float_type, plan_for
+from ..planning.plan import Plan, plan_for
 from ..progress import Progress, progress_reporter
 from .arguments import checked_image, frame_of, missing_pixels
+from .conversion import result_type, to_dtype
 
 if TYPE_CHECKING:
     from ..large.frames import PlannedFrame
@@ -91,6 +92,7 @@ def frames_of(
     pixels, masked, layout = checked_image(
         image, mask, stack_axis, channel_axis, may_be_stack=may_be_stack
     )
+    expect_numbers(pixels, options.dtype)
     levels = None if options.noise is None else levels_of(options.noise, layout)
     frames = Frames(pixels, masked, levels, layout, options, workers)
     if layout.stack is not None:
@@ -102,10 +104,12 @@ def denoise_array(
     frames: Frames, workers: int, progress: Progress, window: Window | None = None
 ) -> npt.NDArray[Any]:
     """Denoise all frames; returns an array of the shape of the image, or only a window of each frame."""
+    dtype = result_type(frames.options, frames.pixels)
     if frames.layout.stack is None:
         frame = frames[0]
         warn_about(frame.plan.doubt)
-        return frames.layout.like_image(denoise_frame(frame, workers, progress, window)[None])
+        result = to_dtype(denoise_frame(frame, workers, progress, window), dtype)
+        return frames.layout.like_image(result[None])
     # A small frame has too few blocks to keep several workers busy: each worker gets frames of its own.
     is_small = frames.pixels[0].size <= _SMALL
     at_once = min(workers, len(frames)) if is_small else 1
@@ -113,10 +117,10 @@ def denoise_array(
 
     def denoise_one(k: int) -> tuple[str, npt.NDArray[Any]]:
         frame = own[k]
-        return frame.plan.doubt, denoise_frame(frame, own.workers, False, window)
+        return frame.plan.doubt, to_dtype(denoise_frame(frame, own.workers, False, window), dtype)
 
     shape = (*frames.pixels.shape[:2], *map(len, window or frames.window))
-    results = np.empty(shape, float_type(frames.pixels.dtype))
+    results = np.empty(shape, dtype)
     with (
         progress_reporter(progress, len(frames), "image") as tick,
         closing(in_order(denoise_one, range(len(frames)), at_once)) as denoised_frames,

@@ -14,6 +14,7 @@ from ..noise.poisson import PoissonGaussianNoise
 from ..planning.mosaic import Mosaic, checked_mosaic, mostly, repair
 from ..planning.options import checked_noise
 from ..planning.plan import float_type
+from .arguments import expect_pixels
 from .estimating import mosaic_noise
 
 Pixels = npt.NDArray[Any]
@@ -102,6 +103,7 @@ def mosaic_planes(
     Defective pixels are replaced, unless `strength` is 0.
     """
     mosaic = checked_mosaic(mosaic)
+    expect_pixels(image)
     pixels = np.asarray(image)
     dimensions = 2 if together is None else 3
     if pixels.ndim != dimensions or min(pixels.shape[-2:], default=0) < 2:

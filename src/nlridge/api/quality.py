@@ -14,6 +14,7 @@ from ..noise import Array, Noise
 from ..noise.correlated import correlation_between
 from ..noise.drawing import draw
 from ..planning.doubts import ROUNDING
+from ..planning.elsewhere import explained
 from ..planning.levels import levels_of, usable_levels
 from ..planning.options import checked_options
 from ..progress import Progress
@@ -49,6 +50,7 @@ class Quality:
         return 0.0 if math.isinf(self.noisy_psnr) else self.psnr - self.noisy_psnr
 
 
+@explained
 def estimate_quality(
     image: npt.ArrayLike,
     sigma: npt.ArrayLike | None = None,

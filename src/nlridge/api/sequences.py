@@ -3,6 +3,7 @@
 from collections.abc import Generator, Iterable, Iterator
 from functools import cached_property
 from itertools import chain, islice
+from os import PathLike, fspath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +14,11 @@ from ..algorithm.tuning import Tuning
 from ..checks import checked_positive, shown
 from ..noise import Noise
 from ..planning.doubts import warn_about
+from ..planning.elsewhere import explained
 from ..planning.layout import Layout
 from ..planning.levels import levels_of, usable_levels
+from ..planning.missing import expect_numbers
 from ..planning.options import Options, checked_options
-from ..planning.plan import float_type
 from ..progress import Progress, progress_reporter
 from ..video.planning import (
     SAMPLED,
@@ -27,7 +29,13 @@ from ..video.planning import (
     plan_video,
 )
 from ..video.run import SourceFrame, denoised_frames
-from .arguments import checked_image, checked_workers, frame_of, missing_pixels
+from .arguments import (
+    checked_image,
+    checked_workers,
+    frame_of,
+    missing_pixels,
+)
+from .conversion import result_type, to_dtype
 
 Mask = npt.NDArray[np.bool_]
 
@@ -136,6 +144,7 @@ def sequences_of(
         sequence_axis=axis.axis,
         sequence_name=axis.name,
     )
+    expect_numbers(pixels, options.dtype)
     levels = None
     if options.noise is not None:
         levels = levels_of(options.noise, layout)
@@ -148,7 +157,8 @@ def sequences_of(
 def denoise_sequences(sequences: Sequences, workers: int, progress: Progress) -> npt.NDArray[Any]:
     """Denoise all frames; returns an array of the shape of the image."""
     pixels = sequences.pixels
-    results = np.empty(pixels.shape, float_type(pixels.dtype))
+    dtype = result_type(sequences.options, pixels)
+    results = np.empty(pixels.shape, dtype)
     for k, result in enumerate(results):
         sequence = sequences.plan(k)
         if k == 0:  # the same noise for all
@@ -156,10 +166,11 @@ def denoise_sequences(sequences: Sequences, workers: int, progress: Progress) ->
         with progress_reporter(progress, sequence.ticks(), "block") as tick:
             images_of_frames = sequence.run(sequences.frames(k).frame, workers, tick)
             for frame, images in zip(result, images_of_frames, strict=True):
-                frame[...] = images[-1]
+                frame[...] = to_dtype(images[-1], dtype)
     return sequences.layout.like_image(results)
 
 
+@explained
 def denoise_frames(
     frames: Iterable[npt.ArrayLike],
     sigma: npt.ArrayLike | None = None,
@@ -170,6 +181,7 @@ def denoise_frames(
     method: str | Recipe = "standard",
     channel_axis: int | None = None,
     data_range: float | None = None,
+    dtype: npt.DTypeLike | None = None,
     workers: int | None = None,
 ) -> "DenoisedFrames":
     """Remove noise from the frames of a video as they arrive.
@@ -182,7 +194,7 @@ def denoise_frames(
     frames : iterable of array_like
         The frames, all of the same shape and type: (height, width), with a third axis if `channel_axis` is given. NaN
         pixels, and the masked pixels of masked arrays, are treated as missing.
-    sigma, noise, strength, colour, method, data_range, workers
+    sigma, noise, strength, colour, method, data_range, dtype, workers
         As in `denoise`. If the noise or the range is not given, it is estimated once, from the first eight frames.
     channel_axis : int, optional
         Axis of the channels of a frame.
@@ -190,14 +202,14 @@ def denoise_frames(
     Returns
     -------
     DenoisedFrames
-        An iterator over the denoised frames, in order. Floats keep their type; integers become float32. A frame is
+        An iterator over the denoised frames, in order, as `dtype` if it is given. Otherwise, floats keep their type;
+        integers become float32. A frame is
         returned after 36 more have been read with "standard", 12 with "fast" and 60 with "best", and a dozen more with
         several workers. Its attributes `noise`, `noise_given` and `doubt` describe the noise. Close it to stop early.
 
     See Also
     --------
     denoise : Denoise a video in memory, with ``time_axis``. The result is the same if the noise and the range are given.
-    to_dtype : Round and clip a frame to another type.
 
     Examples
     --------
@@ -209,8 +221,13 @@ def denoise_frames(
     >>> len(spread), bool(max(spread) < 3)
     (10, True)
     """
-    options = checked_options(sigma, noise, method, data_range, Tuning(strength, colour))
+    options = checked_options(sigma, noise, method, data_range, Tuning(strength, colour), dtype)
     threads = checked_workers(workers)
+    if isinstance(frames, str | PathLike):
+        path = shown(fspath(frames))
+        raise TypeError(
+            f"frames is {path}; expected an iterable of arrays, or the command: nlridge denoise {path}"
+        )
     try:
         iterator = iter(frames)
     except TypeError:
@@ -218,7 +235,7 @@ def denoise_frames(
     return DenoisedFrames(_checked_frames(iterator, options, channel_axis), options, threads)
 
 
-class DenoisedFrames(Iterator[npt.NDArray[np.floating[Any]]]):
+class DenoisedFrames(Iterator[npt.NDArray[Any]]):
     """The denoised frames of a video, one after the other, as `denoise_frames` returns them.
 
     The noise is known once the first eight frames have been read. Accessing `noise` earlier reads them.
@@ -242,7 +259,7 @@ class DenoisedFrames(Iterator[npt.NDArray[np.floating[Any]]]):
         self._workers = workers
         self._results = self._run()
 
-    def __next__(self) -> npt.NDArray[np.floating[Any]]:
+    def __next__(self) -> npt.NDArray[Any]:
         return next(self._results)
 
     def close(self) -> None:
@@ -285,7 +302,7 @@ class DenoisedFrames(Iterator[npt.NDArray[np.floating[Any]]]):
         warn_about(planned.plan.doubt)
         return planned
 
-    def _run(self) -> Generator[npt.NDArray[np.floating[Any]]]:
+    def _run(self) -> Generator[npt.NDArray[Any]]:
         if not self._first:
             return
         planned, layout = self._planned, self._first[0][1]
@@ -293,7 +310,7 @@ class DenoisedFrames(Iterator[npt.NDArray[np.floating[Any]]]):
         for *_, result in denoised_frames(
             frames, planned.plan, level_planes=planned.level_planes, workers=self._workers
         ):
-            yield layout.like_image(result[None])
+            yield to_dtype(layout.like_image(result[None]), result_type(self._options, result))
 
 
 def _checked_frames(
@@ -305,6 +322,7 @@ def _checked_frames(
         pixels, masked, layout = checked_image(
             frame, None, channel_axis=channel_axis, may_be_stack=False
         )
+        expect_numbers(pixels, options.dtype)
         if expected is None:
             expected = layout, pixels.dtype
         if (layout, pixels.dtype) != expected:

@@ -17,13 +17,14 @@ from ..planning.blind import estimated_noise
 from ..planning.doubts import doubt_about, doubt_about_colour, warn_about
 from ..planning.layout import layout_of
 from ..planning.levels import levels_of
-from ..planning.options import Options
+from ..planning.options import Options, checked_dtype
 from ..planning.plan import share_of
 from ..planning.ranges import known_ends, typical_ends
 from ..progress import Progress
 from ..torch import NLRidge
 from ..video.planning import SequenceAxis
 from .arguments import checked_progress, checked_workers, expect_none, frame_of
+from .conversion import to_dtype
 from .in_memory import denoise_array, frames_of
 from .sequences import denoise_sequences, sequences_of
 
@@ -36,32 +37,37 @@ def denoise_tensor(
     stack_axis: Any,
     channel_axis: Any,
     sequence: SequenceAxis | None,
+    dtype: Any,
     workers: int | None,
     progress: Progress,
 ) -> Tensor:
-    """Denoise a tensor; returns floats of the same type on the same device.
+    """Denoise a tensor; returns one of type `dtype`, or else floats of the same type, on the same device.
 
     A tensor on the CPU that needs no gradient is treated as an array, since the compiled engine is faster.
     """
-    dtype = image.dtype if image.is_floating_point() else torch.float32
+    target = _checked_dtype(image, dtype)
     on_cpu = image.device.type == "cpu"
-    if on_cpu and not (torch.is_grad_enabled() and image.requires_grad):
+    needs_gradient = torch.is_grad_enabled() and image.requires_grad
+    where = "for a tensor " + ("that needs a gradient" if needs_gradient else f"on {image.device}")
+    if needs_gradient and not target.is_floating_point:
+        raise ValueError(f"dtype is {shown(dtype)}; expected a floating-point type {where}")
+    if on_cpu and not needs_gradient:
+        options = replace(options, dtype=_integers(target))
         threads, progress = checked_workers(workers), checked_progress(progress)
         axes: dict[str, Any] = {"stack_axis": stack_axis, "channel_axis": channel_axis}
         on_cpu_as = {"mask": on_host(mask), "workers": threads, **axes}
         if sequence is None:
             frames = frames_of(on_host(image), options, **on_cpu_as)
-            return torch.as_tensor(denoise_array(frames, threads, progress)).to(dtype)
+            return torch.as_tensor(denoise_array(frames, threads, progress)).to(target)
         sequences = sequences_of(on_host(image), options, sequence, **on_cpu_as)
-        return torch.as_tensor(denoise_sequences(sequences, threads, progress)).to(dtype)
-    where = "for a tensor " + ("that needs a gradient" if on_cpu else f"on {image.device}")
+        return torch.as_tensor(denoise_sequences(sequences, threads, progress)).to(target)
     if mask is not None:
         raise ValueError(f"mask is given; expected None {where}")
     expect_none(where, workers=workers, progress=progress)
     if sequence is not None:
         result = _denoise_sequences(image, options, sequence, where, stack_axis, channel_axis)
-        return result.to(dtype)
-    return _denoise_frames(image, options, where, stack_axis, channel_axis).to(dtype)
+        return _as_type(result, target)
+    return _as_type(_denoise_frames(image, options, where, stack_axis, channel_axis), target)
 
 
 def _denoise_frames(
@@ -93,7 +99,7 @@ def _denoise_frames(
         correlation = getattr(noise, "correlation", None)
         module = NLRidge(options.method, data_range=data_range, correlation=correlation)
         module.tuning = options.tuning
-        changed = module(floats[None], torch.tensor(level))[0]
+        (changed,), _ = module.with_doubt(floats[None], torch.tensor(level))
         clean.append(_in_part(floats, changed, share_of(noise, options.tuning)))
     result: Tensor = layout.like_image(torch.stack(clean))
     return result
@@ -136,10 +142,34 @@ def _denoise_sequences(
         module = NLRidge(plan.recipe, data_range=1e-200, correlation=correlation, kind="video")
         module.tuning, module.is_video = options.tuning, sequence.is_video
         levels = sequences.frames(k).levels if sequence.levels is None else sequence.levels[None]
-        changed = module(floats, torch.tensor(levels))
+        changed, _ = module.with_doubt(floats, torch.tensor(levels))
         clean.append(_in_part(floats, changed, plan.share))
     result: Tensor = sequences.layout.like_image(torch.stack(clean))
     return result
+
+
+def _checked_dtype(image: Tensor, dtype: Any) -> torch.dtype:
+    """Return the type of the result, which may be given as a type of PyTorch or of NumPy."""
+    if dtype is None:
+        return image.dtype if image.is_floating_point() else torch.float32
+    if not isinstance(dtype, torch.dtype):
+        dtype = torch.from_numpy(np.empty(0, checked_dtype(dtype))).dtype
+    if dtype.is_complex or dtype == torch.bool:
+        raise TypeError(f"dtype is {dtype}; expected a type of integers or floats")
+    return dtype
+
+
+def _integers(dtype: torch.dtype) -> np.dtype[Any] | None:
+    """Return an integer type as NumPy calls it; None for floats."""
+    return None if dtype.is_floating_point else torch.empty(0, dtype=dtype).numpy().dtype
+
+
+def _as_type(result: Tensor, dtype: torch.dtype) -> Tensor:
+    """Convert a result; to integers on the host, by the same rules as arrays."""
+    integers = _integers(dtype)
+    if integers is None:
+        return result.to(dtype)
+    return torch.as_tensor(to_dtype(on_host(result), integers)).to(result.device)
 
 
 def _estimated(pixels: Any, kind: str) -> Noise:

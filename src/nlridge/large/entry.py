@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..arrays import is_dask, is_sliceable, is_tensor
 from ..checks import not_installed, shown
@@ -17,17 +16,19 @@ from ..files.atomic import expect_new
 from ..noise.gaussian import GaussianNoise
 from ..planning.layout import Layout, layout_of, window_of
 from ..planning.levels import INSTEAD_OF_MAP, levels_of
+from ..planning.missing import expect_numbers
 from ..planning.options import Options
 from ..planning.plan import float_type
 from ..progress import Progress
 from ..video.planning import SequenceAxis
+from .bands import split_range
 from .disk import SUFFIXES, NewArray, OpenedArray, is_zarr, open_read_only
 from .executors import Cluster, Executor, LocalThreads
 from .frames import Source, frames_of, sources_of
 from .limits import expect_plausible
 from .region import denoise_regions
 from .resume import remove_finished_work
-from .run import run
+from .run import Store, run
 from .sequences import run_sequences, sequences_of
 
 _TIMEOUT = 20  # seconds to wait for a scheduler
@@ -47,11 +48,13 @@ def denoise_large(
     client: Any,
     workers: int,
     progress: Progress,
+    store: Store,
     region: Any = None,
 ) -> Any:
     """See `denoise`; `options_for` returns the options for a sigma that is not a map.
 
-    `sequence` is the axis of frames that belong together, if there is one.
+    `sequence` is the axis of frames that belong together, if there is one. `store` converts what is written to `out` to
+    the type of the result; what is returned without `out` consists of floats.
     """
     image = _sliceable(image)
     arrays = [] if mask is None else [("mask", _checked_mask(mask))]
@@ -108,10 +111,14 @@ def denoise_large(
     for name, array in [("image", image), *arrays]:
         if not is_dask(array):
             expect_plausible(array, name)
-    dtype = float_type(np.dtype(image.dtype))
+    dtype = float_type(np.dtype(image.dtype)) if options.dtype is None else options.dtype
     axes = layout.axes if sequence is None or sequence.is_time else layout.axes.replace("T", "Z")
     spec = NewArray(layout.shape, dtype, axes, tile, OpenedArray(image))
     sources = _sources(image, layout, companions, _eager_if_dask)
+    if dtype.kind != "f" and np.dtype(image.dtype).kind == "f":
+        for frame in (source.image for source in sources):
+            for rows in split_range(range(frame.shape[1]), frame.rows_at_once):
+                expect_numbers(frame.read(rows), dtype)
     if sequence is not None:
         run_sequences(
             sequences_of(sources, "T"),
@@ -122,11 +129,11 @@ def denoise_large(
             spec,
             workers,
             progress,
-            _keep_floats,
+            store,
         )
         return open_read_only(path)
     with executor_for(client, workers, [("image", image), *arrays]) as executor:
-        run(sources, layout, options, path, spec, executor, progress, _keep_floats)
+        run(sources, layout, options, path, spec, executor, progress, store)
     return open_read_only(path)
 
 
@@ -267,7 +274,3 @@ def executor_for(
             yield Cluster(connected)
     else:
         yield Cluster(client)
-
-
-def _keep_floats(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    return values

@@ -20,6 +20,7 @@ ROUNDING = 1 / math.sqrt(12)
 # The range, which is that of means over small blocks, is about half of the level of white noise or more, and less if
 # pixels were clipped.
 _BEYOND = 6.0
+_BEYOND_PIXELS = 2.0  # times the range of single pixels
 _ENOUGH = 256  # pixels to judge the range by
 
 
@@ -64,6 +65,23 @@ def doubt_about(
     return ""
 
 
+def doubt_about_units(
+    levels: npt.NDArray[np.float64], low: float, high: float, data_range: float
+) -> str:
+    """Return a sentence if levels are not in the units of pixels from `low` to `high`, or these not in `data_range`.
+
+    The levels are those of all images of a batch. No set of numbers deviates from its mean by more than half of its
+    range; noise that was clipped may have done so before.
+    """
+    given = f"sigma is {'at least ' if np.ptp(levels) else ''}{levels.min():.4g}"
+    pixels = f"the images range from {low:.4g} to {high:.4g}"
+    if high > low and levels.min() > _BEYOND_PIXELS * (high - low):
+        return f"{given}, but {pixels}; expected a standard deviation in the units of the images"
+    if levels.min() > _BEYOND_PIXELS * data_range:
+        return f"{given} and data_range is {data_range:g}, but {pixels}; expected the range of the images"
+    return ""
+
+
 def doubt_about_colour(colour: float, planes: Sequence[int]) -> str:
     """Return a sentence if the factor for colours has no effect; `planes` are the numbers of planes of each set."""
     if colour == 1 or not planes or max(planes) > 1:
@@ -79,9 +97,9 @@ def warn_about(doubt: str) -> None:
 
 
 def issue(sentence: str, category: type[Warning]) -> None:
-    """Issue a warning that points at the line outside of this package."""
-    package = __name__.partition(".")[0]
+    """Issue a warning that points at the line of the caller."""
+    inside = (__name__.partition(".")[0], "torch")  # PyTorch calls the forward method of a module
     frame, depth = sys._getframe(), 1
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in inside:
         frame, depth = frame.f_back, depth + 1
     warnings.warn(sentence, category, stacklevel=depth)

@@ -11,6 +11,9 @@ from ..arrays import library
 from ..checks import shown
 from ..engines.grid import Window
 
+_FEW = 4  # the most channels of a colour image
+_MANY = 16  # an axis that is longer is rarely one of colours
+
 
 class Layout(NamedTuple):
     """The shape of an image, and which of its axes, if any, have a meaning of their own."""
@@ -105,16 +108,12 @@ def layout_of(
     dimensions = 2 + len(named)
     if len(shape) != dimensions:
         because = f" for an image with {' and '.join(named)}" if named else ""
-        hint = ""
-        if len(shape) == dimensions + 1 and channel_axis is None:
-            hint = "; pass channel_axis for a colour image"
-            if may_be_stack and not named:
-                hint += ", time_axis for a video, depth_axis for a volume"
-            if may_be_stack and stack_axis is None:
-                hint += ", or stack_axis for a stack of images"
+        advice = ""
+        if len(shape) > dimensions:
+            advice = _axes_to_pass(shape, *names.values(), may_be_stack=may_be_stack)
         raise ValueError(
             f"image has shape {shape}; expected {('two', 'three', 'four', 'five')[len(named)]} "
-            f"dimensions{because}{hint}"
+            f"dimensions{because}{advice}"
         )
     layout = Layout(
         shape,
@@ -126,7 +125,65 @@ def layout_of(
         raise ValueError(f"{' and '.join(given)}; expected {number} different axes")
     if 0 in shape:
         raise ValueError(f"image has shape {shape}; expected at least one pixel")
+    _expect_plausible_channels(layout)
     return layout
+
+
+def _axes_to_pass(
+    shape: tuple[int, ...], stack: Any, channel: Any, sequence: Any, *, may_be_stack: bool
+) -> str:
+    """The end of the message for an image with too many axes: which arguments to pass; empty if none would do."""
+    axes = (stack, channel, sequence)
+    given = {int(axis) % len(shape) for axis in axes if isinstance(axis, int | np.integer)}
+    free = [axis for axis in range(len(shape)) if axis not in given]
+    unnamed = len(free) - 2
+    colour = None
+    if channel is None:
+        colour = next((axis for axis in (free[-1], *free) if shape[axis] <= _FEW), None)
+    number = "" if colour is None else f"={-1 if colour == len(shape) - 1 else colour}"
+    along = free[0] if unnamed == 1 else next((axis for axis in free if axis != colour), 0)
+    frames = []
+    if may_be_stack and sequence is None:
+        frames += [f"time_axis={along} for a video", f"depth_axis={along} for a volume"]
+    if may_be_stack and stack is None:
+        frames += [f"stack_axis={along} for a stack of images"]
+    if unnamed == 1:
+        colours = [f"channel_axis{number} for a colour image"] if channel is None else []
+        return _one_of([*colours, *frames])
+    if unnamed == 2 and channel is None and frames:
+        return f"; pass channel_axis{number}, and{_one_of(frames).removeprefix('; pass')}"
+    if unnamed in (2, 3) and frames:
+        return "; pass stack_axis, time_axis or depth_axis, and channel_axis for colours"
+    return "" if may_be_stack else "; pass one image at a time"
+
+
+def _one_of(offers: list[str]) -> str:
+    if not offers:
+        return ""
+    *others, last = offers
+    return f"; pass {', '.join(others)}{', or ' if others else ''}{last}"
+
+
+def _expect_plausible_channels(layout: Layout) -> None:
+    """Refuse a channel axis that is the height or the width of a colour image.
+
+    An image that does have many channels, and is a few pixels wide, is accepted with its channels along the last axis;
+    one that is a few pixels high is accepted with its channels along the first.
+    """
+    if layout.channel is None:
+        return
+    rows, columns = (k for k, letter in enumerate(layout.axes) if letter in "YX")
+    height, width, count = (layout.shape[k] for k in (rows, columns, layout.channel))
+    if layout.channel < columns and width <= _FEW and min(height, count) > _MANY:
+        meant = -1 if columns == len(layout.shape) - 1 else columns
+    elif layout.channel > rows and height <= _FEW and min(width, count) > _MANY:
+        meant = rows
+    else:
+        return
+    raise ValueError(
+        f"channel_axis is {layout.channel}, which means {count} channels of {height} x {width} pixels; "
+        f"expected channel_axis={meant}, with the channels moved there if there are {count} of them"
+    )
 
 
 def window_of(region: Any, layout: Layout) -> Window:

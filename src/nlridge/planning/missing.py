@@ -41,6 +41,16 @@ def _expect_in_bounds(pixels: npt.NDArray[Any], present: Mask) -> None:
         )
 
 
+def expect_numbers(pixels: npt.NDArray[Any], dtype: np.dtype[Any] | None) -> None:
+    """Raise an error for NaN pixels, which are returned as they are, if the result is to consist of integers."""
+    if dtype is None or dtype.kind == "f" or pixels.dtype.kind != "f":
+        return
+    if np.isnan(pixels).any():
+        raise ValueError(
+            f"image has NaN pixels and dtype is {dtype}; expected a floating-point type, or no NaN pixels"
+        )
+
+
 def union(one: Mask | None, other: Mask | None, shape: tuple[int, ...]) -> Mask | None:
     """The union of two masks, which broadcast against `shape`; None if both are None."""
     masks = [mask for mask in (one, other) if mask is not None]

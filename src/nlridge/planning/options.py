@@ -27,10 +27,12 @@ class Options:
     tuning: Tuning = DEFAULT
     method: str | Recipe = "standard"
     data_range: float | None = None
+    dtype: np.dtype[Any] | None = None
+    """The type of the result; None for floats."""
 
 
 def checked_options(
-    sigma: Any, noise: Any, method: Any, data_range: Any, tuning: Tuning
+    sigma: Any, noise: Any, method: Any, data_range: Any, tuning: Tuning, dtype: Any = None
 ) -> Options:
     """Check the arguments of `denoise`, and return them as `Options`."""
     model = checked_noise(sigma, noise)
@@ -40,7 +42,21 @@ def checked_options(
         tuning,
         checked_method(method),
         None if data_range is None else checked_positive("data_range", data_range),
+        None if dtype is None else checked_dtype(dtype),
     )
+
+
+def checked_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return an integer or floating-point type of NumPy in native byte order."""
+    try:
+        checked: np.dtype[Any] | None = np.dtype(dtype)
+    except (TypeError, ValueError):
+        checked = None
+    if checked is None or checked.kind not in "uif":
+        raise TypeError(
+            f"dtype is {shown(dtype)}; expected a type of integers or floats, such as numpy.uint8 or image.dtype"
+        )
+    return checked.newbyteorder("=")
 
 
 def checked_kind(name: str, kind: Any) -> str:
