@@ -23,7 +23,7 @@ from ..jobs.pictures import DenoisedFile, clean_file
 from ..jobs.tiled import clean_tiled, is_tiled, target_of
 from ..planning.calibration import Calibration
 from ..planning.options import checked_options
-from .printing import failing_alone, print_line, print_warnings, report_error
+from .printing import failing_alone, print_line, print_skipped, print_warnings, report_error
 from .reporting import Report
 from .results import details, joined, noise_as_json, summary
 
@@ -39,7 +39,9 @@ def denoise(options: Namespace) -> int:
     checked_workers(options.workers)
     if is_tiled(options.input, options.tile, options.scheduler):
         return _denoise_tiled(options)
-    given = sources(options.input, options.recursive, options.output)
+    unknown: list[Path] = []
+    given = sources(options.input, options.recursive, options.output, unknown)
+    print_skipped(options, unknown)
     axes = axes_of(options.channel_axis, options.stack_axis)
     calibration = calibration_from(
         **{name: getattr(options, name) for name in _MAPS}, sigma=options.sigma

@@ -14,7 +14,7 @@ from ..jobs.pictures import noise_in
 from ..jobs.tiled import noise_in_sample
 from ..jobs.words import printable
 from ..noise import Noise
-from .printing import failing_alone, report_error, report_note
+from .printing import failing_alone, print_skipped, report_error, report_note
 from .results import noise_as_json
 
 
@@ -22,7 +22,10 @@ def noise(options: Namespace) -> int:
     """Print the noise of each file."""
     axes = axes_of(options.channel_axis, options.stack_axis)
     failed = False
-    for source in sources(options.input, options.recursive):
+    unknown: list[Path] = []
+    given = sources(options.input, options.recursive, unknown=unknown)
+    print_skipped(options, unknown)
+    for source in given:
         models: list[tuple[Noise, int, int]] = []
         notes: list[str] = []
         failures: list[str] = []

@@ -3,7 +3,7 @@
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,14 @@ def print_warnings(options: Namespace, path: Path, sentences: Iterable[str]) -> 
     if not options.quiet:
         for sentence in sentences:
             report_note(f"{path}: {sentence}")
+
+
+def print_skipped(options: Namespace, files: Sequence[Path]) -> None:
+    """Print which files in folders were skipped, as their format is not known."""
+    if files and not getattr(options, "quiet", False):
+        from ..jobs.paths import on_unknown
+
+        report_note(on_unknown(files))
 
 
 def sentence_on(path: Path, error: BaseException) -> str:

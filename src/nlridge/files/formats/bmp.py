@@ -1,4 +1,4 @@
-"""BMP files, read with Pillow: 8 bits, gray or colour, with transparency; palettes become colours."""
+"""BMP and TGA files, read with Pillow: 8 bits, gray or colour, with transparency; palettes become colours."""
 
 import io
 import struct
@@ -12,44 +12,65 @@ from ..picture import Layer, Picture, Pixels
 from .pillow import opened
 from .png import single_image
 
-NAME = "BMP"
-SUFFIXES = (".bmp",)
+NAME = "BMP or TGA"
+SUFFIXES = (".bmp", ".tga")
 KEEPS = ()
+BITS = 8
 
 _PIXELS_PER_METRE = 39.3701  # for one pixel per inch
+_TGA_PALETTES, _TGA_DEPTHS = (1, 9), {1: (8,), 2: (16, 24, 32), 3: (8, 16)}
 
 
 def recognises(head: bytes) -> bool:
-    return head.startswith(b"BM")
+    return head.startswith(b"BM") or _is_tga(head)
+
+
+def _is_tga(head: bytes) -> bool:
+    """Return whether the numbers of a header are those of a TGA file, which has no other mark."""
+    if len(head) < 18:
+        return False
+    palette, kind = head[1], head[2]
+    known = kind & ~8 in _TGA_DEPTHS and palette == (kind in _TGA_PALETTES)
+    width, height = struct.unpack_from("<HH", head, 12)
+    return known and width * height > 0 and head[16] in _TGA_DEPTHS[kind & ~8] and head[17] < 64
 
 
 def read(path: Path, axes: str | None) -> Picture:
-    with opened(path, ["BMP"]) as image:
+    with opened(path, ["BMP", "TGA"]) as image:
         if image.mode == "1":
             raise ValueError("its pixels are black or white; expected gray or colour")
-        dpi = image.info.get("dpi")
-        notes = ["the palette was converted to colours"] if image.mode == "P" else []
-        pixels = np.asarray(image.convert("RGB") if image.mode == "P" else image)
+        kept = {key: image.info[key] for key in ("dpi", "id_section", "compression") if image.info.get(key)}  # fmt: skip
+        kind = str(image.format)
+        notes = ["the palette was converted to colours"] if image.mode in ("P", "PA") else []
+        pixels = np.asarray(image.convert("RGB") if notes else image)
+        if pixels.dtype != np.uint8:
+            raise ValueError(f"its pixels have the mode {image.mode}; expected gray or colour")
     alpha = None
-    if pixels.ndim == 3 and pixels.shape[2] == 4:
-        pixels, alpha = pixels[..., :3], pixels[..., 3]
+    if pixels.ndim == 3 and pixels.shape[2] in (2, 4):
+        pixels, alpha = pixels[..., :-1], pixels[..., -1]
+    pixels = pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels
     layer = Layer(pixels, "YXC" if pixels.ndim == 3 else "YX")
-    return Picture("bmp", [layer], alpha=alpha, origin=dpi, notes=notes)
+    return Picture("bmp", [layer], alpha=alpha, origin=(kind, kept), notes=notes)
 
 
 def write(path: Path, picture: Picture, name: Path) -> None:
-    pixels = single_image(picture, "BMP")
+    kind = name.suffix.lower().removeprefix(".").upper()
+    pixels = single_image(picture, kind)
     if pixels.dtype != np.uint8:
         raise ValueError(
-            f"BMP files cannot store {pixels.dtype}; expected uint8, or a PNG or TIFF file"
+            f"{kind} files cannot store {pixels.dtype}; expected uint8, or a PNG or TIFF file"
         )
-    dpi = picture.origin if picture.format == "bmp" else None
-    if picture.alpha is not None:
-        path.write_bytes(_with_alpha(pixels, picture.alpha, dpi))
+    before, kept = picture.origin if picture.format == "bmp" else ("", {})
+    if before != kind:
+        kept = {}
+    if picture.alpha is not None and kind == "BMP":
+        path.write_bytes(_with_alpha(pixels, picture.alpha, kept.get("dpi")))
         return
-    options: dict[str, Any] = {"dpi": dpi} if dpi else {}
+    if picture.alpha is not None:
+        pixels = np.concatenate([np.atleast_3d(pixels), picture.alpha[..., None]], axis=-1)
+    options: dict[str, Any] = {key: value for key, value in kept.items() if kind == "TGA" or key == "dpi"}  # fmt: skip
     data = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(pixels)).save(data, "BMP", **options)
+    Image.fromarray(np.ascontiguousarray(pixels)).save(data, kind, **options)
     path.write_bytes(data.getbuffer())
 
 
