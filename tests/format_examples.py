@@ -46,7 +46,7 @@ def duration_of(path):
 
 def jpeg_2000(path, pixels, axes):
     kind = "j2k" if path.suffix == ".j2k" else "jp2"
-    path.write_bytes(imagecodecs.jpeg2k_encode(pixels, level=0, codecformat=kind))
+    path.write_bytes(imagecodecs.jpeg2k_encode(pixels, level=0, reversible=True, codecformat=kind))
 
 
 def netpbm(path, pixels, axes):

@@ -238,6 +238,10 @@ def write(path: Path, picture: Picture) -> list[str]:
             notes.append(f"{module.NAME} files cannot store the colour profile")
         if picture.iptc and "iptc" not in module.KEEPS:
             notes.append(f"{module.NAME} files cannot store the IPTC data")
+        if picture.tables:
+            notes.append(
+                "the lookup tables, by which gray values are shown in colour, were dropped"
+            )
     with (
         convert_errors("the file could not be written", _package(module)),
         replacing(path) as partial,

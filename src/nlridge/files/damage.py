@@ -1,5 +1,6 @@
 """Checks for damaged and hostile files, and error messages of one sentence."""
 
+import io
 import logging
 import math
 import struct
@@ -107,18 +108,17 @@ def _most_bytes(size: int) -> int:
     return min(20_000 * max(size, 100), max(_SAFE, 200 * size), max(4 * _SAFE, 20 * size))
 
 
-def unpacked(file: BinaryIO, size: int) -> bytes:
+def unpacked(file: BinaryIO, size: int) -> io.BytesIO:
     """Return all that a compressed file of this size holds, unless that is more than is safe to open."""
-    most = _most_bytes(size)
-    parts, total = [], 0
+    most, content = _most_bytes(size), io.BytesIO()
     while part := file.read(2**20):
-        parts.append(part)
-        total += len(part)
-        if total > most:
+        content.write(part)
+        if content.tell() > most:
             raise ValueError(
                 f"it holds more than {most} bytes, compressed to {size}; expected no more than is safe to open"
             )
-    return b"".join(parts)
+    content.seek(0)
+    return content
 
 
 def expect_size(shape: tuple[int, ...], dtype: np.dtype[Any], available: int) -> None:

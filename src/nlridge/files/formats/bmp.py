@@ -1,4 +1,4 @@
-"""BMP and TGA files, read with Pillow: 8 bits, gray or colour, with transparency; palettes become colours."""
+"""BMP files, read with Pillow: 8 bits, gray or colour, with transparency; palettes become colours."""
 
 import io
 import struct
@@ -12,36 +12,29 @@ from ..picture import Layer, Picture, Pixels
 from .pillow import opened
 from .png import single_image
 
-NAME = "BMP or TGA"
-SUFFIXES = (".bmp", ".tga")
+NAME = "BMP"
+SUFFIXES = (".bmp",)
 KEEPS = ()
 BITS = 8
 
 _PIXELS_PER_METRE = 39.3701  # for one pixel per inch
-_TGA_PALETTES, _TGA_DEPTHS = (1, 9), {1: (8,), 2: (16, 24, 32), 3: (8, 16)}
 
 
 def recognises(head: bytes) -> bool:
-    return head.startswith(b"BM") or _is_tga(head)
-
-
-def _is_tga(head: bytes) -> bool:
-    """Return whether the numbers of a header are those of a TGA file, which has no other mark."""
-    if len(head) < 18:
-        return False
-    palette, kind = head[1], head[2]
-    known = kind & ~8 in _TGA_DEPTHS and palette == (kind in _TGA_PALETTES)
-    width, height = struct.unpack_from("<HH", head, 12)
-    return known and width * height > 0 and head[16] in _TGA_DEPTHS[kind & ~8] and head[17] < 64
+    return head.startswith(b"BM")
 
 
 def read(path: Path, axes: str | None) -> Picture:
-    with opened(path, ["BMP", "TGA"]) as image:
+    return plain_picture(path, "BMP")
+
+
+def plain_picture(path: Path, kind: str) -> Picture:
+    """Read an image of 8 bits with Pillow, whose name for the format is `kind`; what else the file says is the origin."""
+    with opened(path, [kind]) as image:
         if image.mode == "1":
             raise ValueError("its pixels are black or white; expected gray or colour")
-        kept = {key: image.info[key] for key in ("dpi", "id_section", "compression") if image.info.get(key)}  # fmt: skip
-        kind = str(image.format)
-        notes = ["the palette was converted to colours"] if image.mode in ("P", "PA") else []
+        info = dict(image.info)
+        notes = ["the palette was converted to colours"] if image.mode == "P" else []
         pixels = np.asarray(image.convert("RGB") if notes else image)
         if pixels.dtype != np.uint8:
             raise ValueError(f"its pixels have the mode {image.mode}; expected gray or colour")
@@ -50,27 +43,28 @@ def read(path: Path, axes: str | None) -> Picture:
         pixels, alpha = pixels[..., :-1], pixels[..., -1]
     pixels = pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels
     layer = Layer(pixels, "YXC" if pixels.ndim == 3 else "YX")
-    return Picture("bmp", [layer], alpha=alpha, origin=(kind, kept), notes=notes)
+    return Picture(kind.lower(), [layer], alpha=alpha, origin=info, notes=notes)
 
 
-def write(path: Path, picture: Picture, name: Path) -> None:
-    kind = name.suffix.lower().removeprefix(".").upper()
+def plain_pixels(picture: Picture, kind: str) -> Pixels:
+    """Return the pixels of a single image of 8 bits, gray or RGB."""
     pixels = single_image(picture, kind)
     if pixels.dtype != np.uint8:
         raise ValueError(
             f"{kind} files cannot store {pixels.dtype}; expected uint8, or a PNG or TIFF file"
         )
-    before, kept = picture.origin if picture.format == "bmp" else ("", {})
-    if before != kind:
-        kept = {}
-    if picture.alpha is not None and kind == "BMP":
-        path.write_bytes(_with_alpha(pixels, picture.alpha, kept.get("dpi")))
-        return
+    return np.ascontiguousarray(pixels)
+
+
+def write(path: Path, picture: Picture, name: Path) -> None:
+    pixels = plain_pixels(picture, "BMP")
+    dpi = picture.origin.get("dpi") if picture.format == "bmp" else None
     if picture.alpha is not None:
-        pixels = np.concatenate([np.atleast_3d(pixels), picture.alpha[..., None]], axis=-1)
-    options: dict[str, Any] = {key: value for key, value in kept.items() if kind == "TGA" or key == "dpi"}  # fmt: skip
+        path.write_bytes(_with_alpha(pixels, picture.alpha, dpi))
+        return
+    options: dict[str, Any] = {"dpi": dpi} if dpi else {}
     data = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(pixels)).save(data, kind, **options)
+    Image.fromarray(pixels).save(data, "BMP", **options)
     path.write_bytes(data.getbuffer())
 
 

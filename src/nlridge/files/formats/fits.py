@@ -88,7 +88,7 @@ def _opened(path: Path) -> BinaryIO:
         return open(path, "rb")
     library: Any = gzip if head.startswith(_GZIP) else bz2
     with library.open(path, "rb") as packed:
-        return io.BytesIO(unpacked(packed, path.stat().st_size))
+        return unpacked(packed, path.stat().st_size)
 
 
 @contextmanager

@@ -47,7 +47,9 @@ def read(path: Path, axes: str | None) -> Picture:
     if any(name == b"pclr" for name, _ in header):
         raise ValueError("its colours are in a palette; expected gray or colour")
     bits = _expect_plausible(code, len(data))
-    pixels = library.jpeg2k_decode(data)
+    profiles = [c[3:] for name, c in header if name == b"colr" and c.startswith(_PROFILE[:1])]
+    # The library would convert colours with a profile to sRGB.
+    pixels = library.jpeg2k_decode(code if profiles else data)
     if pixels.dtype.kind != "u" or pixels.ndim > 3:
         raise ValueError(f"its pixels are of type {pixels.dtype} and shape {pixels.shape}; expected an image")  # fmt: skip
     alpha = None
@@ -56,7 +58,6 @@ def read(path: Path, axes: str | None) -> Picture:
     if pixels.ndim == 3 and pixels.shape[-1] == 1:
         pixels = pixels[..., 0]
     exif = [c[len(_EXIF) :] for name, c in found if name == b"uuid" and c.startswith(_EXIF)]
-    profiles = [c[3:] for name, c in header if name == b"colr" and c.startswith(_PROFILE[:1])]
     kept = [(name, c) for name, c in found if name in _KEPT and not c.startswith(_EXIF)]
     return Picture(
         format="jpeg_2000",

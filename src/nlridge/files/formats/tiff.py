@@ -113,6 +113,7 @@ def read(path: Path, axes: str | None) -> Picture:
         )
         first = file.pages.first
         profile = first.iccprofile
+        tables = first.colormap is not None or "LUTs" in (file.imagej_metadata or {})
         iptc = _bytes_of(first, first.tags[_IPTC]) if _IPTC in first.tags else None
         turn = int(first.tags[274].value) if 274 in first.tags else 1
         negative = first.photometric == tifffile.PHOTOMETRIC.MINISWHITE
@@ -125,6 +126,7 @@ def read(path: Path, axes: str | None) -> Picture:
         profile=profile,
         exif=blob(Metadata(origin.byteorder, pages[0][0].tags)) if pages[0][0].tags else None,
         iptc=iptc,
+        tables=tables,
         turn=turn if turn in range(1, 9) else 1,
         negative=negative,
         channels=channels,
