@@ -1,5 +1,6 @@
 """Damaged image files of every format: each is read, or refused in one sentence."""
 
+import bz2
 import gzip
 import re
 import struct
@@ -9,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from nlridge.files import Layer, Picture, format_of, read, suffixes, write
+from nlridge.files import Layer, Picture, format_of, read, suffix_of, suffixes, write
 from nlridge.jobs.pictures import clean_picture
 
 from .intact_files import Random, intact_file
 
-_COLOUR_ONLY = (".webp", ".bmp")  # gray is read back as colour
+_COLOUR_ONLY = (".webp", ".bmp", ".ppm")  # gray is read back as colour
 _COLOUR_IF_TRANSPARENT = (".heic", ".heif", ".hif")
 _LARGEST = 20_000  # larger images are read and written, but not denoised
 _EXTREMES = (0, 1, 2, 3, 5, 255, 256, 4096, 65535, 2**20, 2**31 - 1, 2**31, 2**32 - 1)
@@ -37,8 +38,8 @@ def run(seed: int, folder: Path) -> None:
         data = _DAMAGES[rng.integers(len(_DAMAGES))](rng, data)
     if suffix == ".png" and rng.random() < 0.7:
         data = _with_checksums(data)  # or it would be refused before anything else is read
-    if suffix == ".nii.gz":
-        data = gzip.compress(data, mtime=0)
+    if suffix.endswith((".gz", ".bz2")):
+        data = bz2.compress(data) if suffix.endswith(".bz2") else gzip.compress(data, mtime=0)
         if rng.random() < 0.3:
             data = _flip(rng, data)
     source = folder / f"damaged{suffix}"
@@ -76,7 +77,7 @@ def _clean(source: Path, target: Path, axes: str | None) -> None:
 def _expect_readable(target: Path, written: Picture) -> None:
     """The output can be read, and holds as many pixels as were written."""
     axes = "YXC" if written.alpha is not None else written.layers[0].axes
-    plain = target.suffix in (".npy", ".fits", ".fit", ".fts", ".h5", ".hdf5")
+    plain = suffix_of(target) in (".npy", ".h5", ".hdf5", *format_of(".fits").SUFFIXES)
     try:
         again = read(target, axes if plain and len(axes) > 2 else None)
     except ValueError as error:
@@ -86,6 +87,7 @@ def _expect_readable(target: Path, written: Picture) -> None:
         sizes[0] += written.alpha.size
     colour_only = _COLOUR_ONLY + (_COLOUR_IF_TRANSPARENT if written.alpha is not None else ())
     coloured = target.suffix in colour_only and sizes[1] == 3 * sizes[0]  # what was gray
+    coloured |= target.suffix == ".gif" and sizes[0] == 3 * sizes[1]  # colours that were all gray
     assert sizes[0] == sizes[1] or coloured, f"{sizes[0]} numbers were written, {sizes[1]} read"
 
 

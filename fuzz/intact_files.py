@@ -29,6 +29,7 @@ def intact_file(rng: Random) -> tuple[str, bytes]:
     makers = [
         *(_png, _jpeg, _webp, _bmp, _tiff, _tiff, _tiff, _npy, _fits),
         *(_mrc, _nifti, _dicom, _hdf5, _czi, _lif, _nd2, _avif, _jpeg_xl),
+        *(_gif, _jpeg_2000, _netpbm, _tga),
     ]
     return makers[rng.integers(len(makers))](rng)
 
@@ -86,6 +87,39 @@ def _jpeg_xl(rng: Random) -> tuple[str, bytes]:
 def _bmp(rng: Random) -> tuple[str, bytes]:
     image = Image.fromarray(_pixels(rng, np.uint8, *_sides(rng), 3))
     return ".bmp", _by_pillow(image.convert(rng.choice(["L", "RGB", "P"])), "BMP")
+
+
+def _tga(rng: Random) -> tuple[str, bytes]:
+    image = Image.fromarray(_pixels(rng, np.uint8, *_sides(rng), 4))
+    compression = rng.choice([None, "tga_rle"])
+    mode = rng.choice(["L", "LA", "RGB", "RGBA", "P"])
+    return ".tga", _by_pillow(image.convert(mode), "TGA", compression=compression)
+
+
+def _gif(rng: Random) -> tuple[str, bytes]:
+    shape = (int(rng.integers(1, 4)), *_sides(rng))
+    colours = int(rng.choice([0, 3, 4]))
+    stack = _pixels(rng, np.uint8, *shape, *((colours,) if colours else ()))
+    first, *others = map(Image.fromarray, stack)
+    return ".gif", _by_pillow(first, "GIF", save_all=True, append_images=others, duration=50)
+
+
+def _jpeg_2000(rng: Random) -> tuple[str, bytes]:
+    channels = rng.choice([0, 2, 3, 4])
+    shape = _sides(rng) + ((int(channels),) if channels else ())
+    kind = str(rng.choice(["jp2", "j2k"]))
+    pixels = _pixels(rng, rng.choice(["u1", "u2"]), *shape)
+    return f".{kind}", imagecodecs.jpeg2k_encode(pixels, level=0, codecformat=kind)
+
+
+def _netpbm(rng: Random) -> tuple[str, bytes]:
+    kind = int(rng.choice([2, 3, 5, 6]))
+    shape = _sides(rng) + ((3,) if kind in (3, 6) else ())
+    dtype = rng.choice(["u1", ">u2"])
+    pixels = _pixels(rng, dtype, *shape)
+    header = b"P%d # a comment\n%d %d\n%d\n" % (kind, *shape[1::-1], np.iinfo(dtype).max)
+    body = pixels.tobytes() if kind > 3 else " ".join(map(str, pixels.ravel())).encode()
+    return str(rng.choice([".pgm", ".ppm", ".pnm"])), header + body
 
 
 def _exif() -> bytes:
@@ -151,6 +185,7 @@ def _npy(rng: Random) -> tuple[str, bytes]:
 
 
 def _fits(rng: Random) -> tuple[str, bytes]:
+    """Not compressed, although its name ends in .gz or .bz2 at times; see `_nifti`."""
     data = io.BytesIO()
     image = fits.PrimaryHDU(_pixels(rng, rng.choice(["u1", "i2", "u2", "f4", "f8"]), *_sides(rng)))
     image.header["OBJECT"] = "M 31"
@@ -160,7 +195,7 @@ def _fits(rng: Random) -> tuple[str, bytes]:
         for unit in units:
             unit.add_checksum(when="without the time")
     fits.HDUList(units).writeto(data)
-    return ".fits", data.getvalue()
+    return str(rng.choice([".fits", ".fits.gz", ".fits.bz2"])), data.getvalue()
 
 
 def _by_file(suffix: str, save: Callable[[str], Any]) -> bytes:

@@ -67,7 +67,7 @@ def module_has_all_names(example: Example, folder: Path) -> None:
     assert isinstance(module.NAME, str)
     assert example.suffix in module.SUFFIXES
     assert all(s.startswith(".") and s == s.lower() for s in module.SUFFIXES)
-    assert set(module.KEEPS) <= {"exif", "profile"}
+    assert set(module.KEEPS) <= {"exif", "profile", "iptc"}
     path = example.file(folder)
     assert suffix_of(path) == example.suffix
     assert module.recognises(path.read_bytes()[:512])

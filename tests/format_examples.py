@@ -1,6 +1,9 @@
 """An example of each file format, and noisy arrays for the tests of files."""
 
+import bz2
 import gzip
+import io
+import struct
 
 import imagecodecs
 import numpy as np
@@ -22,6 +25,40 @@ pytest.importorskip("czifile", reason="czifile, liffile and nd2 need Python 3.11
 
 def pillow(path, pixels, axes):
     Image.fromarray(pixels).save(path, **({"quality": 100} if path.suffix != ".bmp" else {}))
+
+
+def tga_bytes(pixels):
+    """A TGA file of colours, the first row at the top."""
+    height, width, _ = pixels.shape
+    header = struct.pack("<BBBHHBHHHHBB", 0, 0, 2, 0, 0, 0, 0, 0, width, height, 24, 0x20)
+    return header + pixels[..., ::-1].tobytes()
+
+
+def animation(path, pixels, axes):
+    first, *others = map(Image.fromarray, pixels)
+    first.save(path, save_all=True, append_images=others, duration=70, loop=0)
+
+
+def duration_of(path):
+    with Image.open(path) as image:
+        return image.info["duration"], image.info["loop"]
+
+
+def jpeg_2000(path, pixels, axes):
+    kind = "j2k" if path.suffix == ".j2k" else "jp2"
+    path.write_bytes(imagecodecs.jpeg2k_encode(pixels, level=0, reversible=True, codecformat=kind))
+
+
+def netpbm(path, pixels, axes):
+    kind, most = b"P6" if pixels.ndim == 3 else b"P5", np.iinfo(pixels.dtype).max
+    header = b"%s\n# a comment\n%d %d\n%d\n" % (kind, *pixels.shape[1::-1], most)
+    path.write_bytes(header + pixels.astype(pixels.dtype.newbyteorder(">")).tobytes())
+
+
+def fits_bytes(pixels):
+    data = io.BytesIO()
+    fits.writeto(data, pixels)
+    return data.getvalue()
 
 
 def imagej(path, pixels, axes):
@@ -143,9 +180,19 @@ FORMATS = [
     Example(".jpg", pillow, "u1", tolerance=10),
     Example(".webp", lambda path, pixels, axes: Image.fromarray(pixels).save(path, lossless=True), "u1", "YXC"),
     Example(".bmp", pillow, "u1", "YXC"),
+    Example(".tga", lambda path, pixels, axes: path.write_bytes(tga_bytes(pixels)), "u1", "YXC"),
+    Example(".gif", lambda path, pixels, axes: Image.fromarray(pixels).save(path), "u1"),
+    Example(".gif", animation, "u1", "TYX", metadata=duration_of),
+    Example(".jp2", jpeg_2000, "u2", "YXC"),
+    Example(".j2k", jpeg_2000, "u1"),
+    Example(".pgm", netpbm),
+    Example(".ppm", netpbm, "u1", "YXC"),
+    Example(".pnm", netpbm, "u2", "YXC"),
     Example(".jxl", lambda path, pixels, axes: path.write_bytes(imagecodecs.jpegxl_encode(pixels, lossless=True)), axes="YXC"),
     Example(".npy", lambda path, pixels, axes: np.save(path, pixels), "f2", "ZYX", given=True),
     Example(".fits", lambda path, pixels, axes: fits.writeto(path, pixels), "f4", "QYX", given=True, library="astropy", padding=0.04),
+    Example(".fits.gz", lambda path, pixels, axes: fits.writeto(path, pixels), "i2", library="astropy"),
+    Example(".fits.bz2", lambda path, pixels, axes: path.write_bytes(bz2.compress(fits_bytes(pixels))), "u2", library="astropy"),
     Example(".tif", imagej, "u2", "TZCYX", spacing=SPACING, unit="µm"),
     Example(".ome.tif", ome, "f4", "TZCYX", spacing=SPACING, unit="µm", channels=CHANNELS),
     Example(".mrc", mrc, "f4", "ZYX", spacing=SPACING, unit="Å", library="mrcfile", metadata=mrc_metadata),

@@ -8,6 +8,7 @@ from format_examples import denoised, dicom_dataset, dicom_metadata, noisy
 import nlridge
 from nlridge.cli import main
 from nlridge.files import Layer, Picture, read, write
+from nlridge.files.formats import dicom
 
 pydicom = pytest.importorskip("pydicom")
 
@@ -107,8 +108,8 @@ def test_padding_and_the_range_of_stored_bits_of_dicom(tmp_path):
 @pytest.mark.parametrize(
     ("elements", "sentence"),
     [
-        ({"PhotometricInterpretation": "PALETTE COLOR"}, "its colours are in a palette; expected"),
-        ({"BitsAllocated": 1}, "its pixels have 1 bits; expected 8, 16, 32 or 64"),
+        ({"BitsAllocated": 1}, "its pixels are black or white; expected gray or colour"),
+        ({"BitsAllocated": 12}, "its pixels have 12 bits; expected 8, 16, 32 or 64"),
         ({"Rows": 60_000, "Columns": 60_000}, "expected no more than is safe to open"),
         ({"NumberOfFrames": 10**9}, "expected no more than is safe to open"),
         ({"PixelData": b"\0" * 10}, "the file is damaged"),
@@ -118,6 +119,65 @@ def test_dicom_that_cannot_be_denoised(tmp_path, elements, sentence):
     path = saved_dicom(tmp_path / "a.dcm", dicom_dataset(noisy(), **elements))
     with pytest.raises(ValueError, match=sentence):
         read(path)
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_a_palette_becomes_colours(tmp_path, bits):
+    indices = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    data = dicom_dataset(indices, PhotometricInterpretation="PALETTE COLOR")
+    tables = np.random.default_rng(0).integers(0, 2**bits, (3, 256)).astype(f"<u{bits // 8}")
+    for colour, table in zip(("Red", "Green", "Blue"), tables, strict=True):
+        setattr(data, f"{colour}PaletteColorLookupTableDescriptor", [256, 0, bits])
+        setattr(data, f"{colour}PaletteColorLookupTableData", table.tobytes())
+    path = saved_dicom(tmp_path / "a.dcm", data)
+    picture = read(path)
+    np.testing.assert_array_equal(picture.layers[0].pixels, tables.T[indices])
+    assert picture.layers[0].axes == "YXC"
+    assert "the palette was converted to colours" in picture.notes
+    write(tmp_path / "b.dcm", picture)
+    written = pydicom.dcmread(tmp_path / "b.dcm")
+    assert written.PhotometricInterpretation == "RGB"
+    assert not written.dir("PaletteColor")
+    np.testing.assert_array_equal(written.pixel_array, tables.T[indices])
+
+
+def high_throughput(path):
+    data = dicom_dataset(noisy("u2"))
+    coded = imagecodecs.htj2k_encode(noisy("u2"))
+    data.PixelData = pydicom.encaps.encapsulate([coded])
+    data["PixelData"].VR, data["PixelData"].is_undefined_length = "OB", True
+    data.file_meta.TransferSyntaxUID = pydicom.uid.HTJ2KLossless
+    return saved_dicom(path, data)
+
+
+@pytest.mark.skipif(not imagecodecs.HTJ2K.available, reason="imagecodecs has no HTJ2K")
+def test_high_throughput_jpeg_2000(tmp_path):
+    picture = read(high_throughput(tmp_path / "a.dcm"))
+    np.testing.assert_array_equal(picture.layers[0].pixels, noisy("u2"))
+
+
+@pytest.mark.skipif(not imagecodecs.HTJ2K.available, reason="imagecodecs has no HTJ2K")
+def test_a_missing_decoder_is_named(tmp_path, monkeypatch, capsys):
+    path = high_throughput(tmp_path / "a.dcm")
+    monkeypatch.setitem(dicom._CODECS, str(pydicom.uid.HTJ2KLossless), "nothing_decode")
+    decoder = pydicom.pixels.get_decoder(pydicom.uid.HTJ2KLossless)
+    monkeypatch.setattr(decoder, "_available", {})
+    assert main(["denoise", str(path)]) == 1
+    said = capsys.readouterr().err
+    assert "High-Throughput JPEG 2000" in said
+    assert "pylibjpeg-openjpeg" in said
+    assert "damaged" not in said
+
+
+def test_a_compression_that_nothing_decodes_is_named(tmp_path):
+    data = dicom_dataset(noisy("u2"))
+    data.PixelData = pydicom.encaps.encapsulate([b"abcd"])
+    data["PixelData"].VR, data["PixelData"].is_undefined_length = "OB", True
+    data.file_meta.TransferSyntaxUID = pydicom.uid.MPEG2MPML
+    with pytest.raises(
+        ValueError, match=r"are compressed as MPEG2.*; expected another compression"
+    ):
+        read(saved_dicom(tmp_path / "a.dcm", data))
 
 
 def test_a_dicom_file_whose_colours_are_unknown_is_refused(tmp_path):

@@ -49,6 +49,7 @@ def make_clip(
     audio=None,
     rotation=None,
     aspect=None,
+    timecode=None,
 ):
     """Write a clip of random frames, with half a second of a tone."""
     options = {"strict": "-1"} if path.suffix == ".y4m" else {}
@@ -62,6 +63,8 @@ def make_clip(
             stream.options = {"x265-params": "log-level=error"}
         if rotation:
             stream.set_display_rotation(rotation)
+        if timecode:
+            stream.metadata["timecode"] = timecode
         if aspect:
             context.sample_aspect_ratio = aspect
         out.metadata["title"] = "a night"
@@ -108,11 +111,36 @@ def facts(path):
         }
 
 
+def with_telemetry(path, kind=b"gpmd"):
+    """A clip with a stream of data, as action cameras and telephones write it: made of one of time codes."""
+    make_clip(path, timecode="01:02:03:04")
+    data = path.read_bytes()
+    start = data.index(b"mhlrtmcd")
+    place = data.index(b"tmcd", data.index(b"stsd", start))
+    data = data[:start] + b"mhlrmeta" + data[start + 8 : place] + kind + data[place + 4 :]
+    path.write_bytes(data)
+    return path
+
+
 def sound_of(path):
     """The packets of the sound, with their times."""
     with av.open(str(path)) as file:
         packets = [p for p in file.demux(file.streams.audio[0]) if p.size]
         return [(bytes(packet), packet.pts * packet.time_base) for packet in packets]
+
+
+def tone_of(path):
+    """The amplitude and the phase of the tone of `make_clip`, by the times of its samples."""
+    total, rate = 0.0, 48000
+    with av.open(str(path)) as file:
+        for frame in file.decode(audio=0):
+            values = frame.to_ndarray()[0].astype(float)
+            values /= 2**15 if frame.format.name == "s16" else 1
+            start = float(frame.pts * frame.time_base) * rate
+            places = start + np.arange(len(values))
+            inside = (places > 4000) & (places < 4000 + 100 * 40 * np.pi)
+            total += np.sum(inside * values * np.exp(-1j * places / 20))
+    return total
 
 
 def planes_of(path):
@@ -176,6 +204,61 @@ def test_a_clip_keeps_everything_but_its_pixels(tmp_path, name):
     if options.get("audio"):
         assert len(sound_of(source)) > 10
         assert sound_of(target) == sound_of(source)
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "kept"),
+    [("new.mov", b"gpmd", True), ("new.mp4", b"gpmd", True), ("new.mkv", b"gpmd", False), ("new.mov", b"mebx", False)],
+)  # fmt: skip
+def test_data_are_copied_where_their_kind_can_be_written(tmp_path, target, kind, kept):
+    source = with_telemetry(tmp_path / "telemetry.mov", kind)
+    with av.open(str(source)) as file:
+        (stream,) = file.streams.data
+        packets = [bytes(packet) for packet in file.demux(stream) if packet.size]
+    written = rewrite(source, tmp_path / target, unchanged)
+    with av.open(str(tmp_path / target)) as file:
+        assert len(file.streams.data) == kept
+        if kept:
+            assert [bytes(p) for p in file.demux(file.streams.data[0]) if p.size] == packets
+    assert (kind in (tmp_path / target).read_bytes()) == kept
+    sentence = "a stream of other data (TimeCodeHandler) cannot be copied, and was dropped"
+    assert list(written.notes) == ([] if kept else [sentence])
+
+
+@pytest.mark.parametrize("name", ["new.mov", "new.mp4"])
+def test_time_codes_are_made_again_and_not_twice(tmp_path, name):
+    source = make_clip(tmp_path / "old.mov", timecode="01:02:03:04")
+    written = rewrite(source, tmp_path / name, unchanged)
+    assert not written.notes
+    with av.open(str(tmp_path / name)) as file:
+        assert [stream.type for stream in file.streams] == ["video", "data"]
+        assert file.streams.data[0].metadata["timecode"] == "01:02:03:04"
+
+
+PLAYED = {
+    ("old.avi", "new.mp4"): ("mjpeg", "yuvj420p", "pcm_s16le", ["h264", "aac"]),
+    ("old.mov", "new.m4v"): ("prores_ks", "yuv422p10le", "pcm_s16le", ["hevc", "aac"]),
+    ("old.mkv", "new.mp4"): ("ffv1", "yuv420p", "libmp3lame", ["h264", "mp3"]),
+    ("old.mp4", "new.webm"): ("libx264", "yuv420p", "aac", ["vp9", "opus"]),
+    ("old.webm", "new.mov"): ("libvpx-vp9", "yuv420p", "libopus", ["h264", "aac"]),
+}
+
+
+@pytest.mark.parametrize("names", PLAYED)
+def test_a_file_of_another_kind_has_the_codecs_that_players_expect(tmp_path, names):
+    codec, format, audio, expected = PLAYED[names]
+    source, target = (tmp_path / name for name in names)
+    make_clip(source, codec=codec, format=format, audio=audio, size=(64, 64))
+    written = rewrite(source, target, unchanged)
+    with av.open(str(target)) as file:
+        codecs = [stream.codec_context.codec.canonical_name for stream in file.streams]
+    assert codecs == expected
+    notes = [note for note in written.notes if "sound" in note]
+    assert len(notes) == (audio != "libmp3lame")
+    if notes:
+        one, other = map(tone_of, (source, target))
+        assert abs(other) == pytest.approx(abs(one), rel=0.05)
+        assert abs(np.angle(other / one)) < 48 / 20  # a millisecond
 
 
 @pytest.mark.parametrize("name", ["odd.avi", "gray.mkv", "plain.y4m", "gray.y4m"])

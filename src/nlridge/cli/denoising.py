@@ -23,7 +23,7 @@ from ..jobs.pictures import DenoisedFile, clean_file
 from ..jobs.tiled import clean_tiled, is_tiled, target_of
 from ..planning.calibration import Calibration
 from ..planning.options import checked_options
-from .printing import FAILURES, print_line, print_warnings, report_error, sentence_on
+from .printing import failing_alone, print_line, print_skipped, print_warnings, report_error
 from .reporting import Report
 from .results import details, joined, noise_as_json, summary
 
@@ -39,7 +39,9 @@ def denoise(options: Namespace) -> int:
     checked_workers(options.workers)
     if is_tiled(options.input, options.tile, options.scheduler):
         return _denoise_tiled(options)
-    given = sources(options.input, options.recursive, options.output)
+    unknown: list[Path] = []
+    given = sources(options.input, options.recursive, options.output, unknown)
+    print_skipped(options, unknown)
     axes = axes_of(options.channel_axis, options.stack_axis)
     calibration = calibration_from(
         **{name: getattr(options, name) for name in _MAPS}, sigma=options.sigma
@@ -59,21 +61,21 @@ def denoise(options: Namespace) -> int:
         with Report(options) as report, _bar(len(given), silent) as bar:
             for k, (source, target) in enumerate(zip(given, outputs, strict=True)):
                 line: dict[str, Any] = {"input": str(source.path), "output": str(target)}
-                try:
+                status, sentence = "failed", ""
+                result: DenoisedFile | DenoisedClip | None = None
+                with failing_alone(source.path, failures):
                     if options.skip_existing and target.exists():
                         status, sentence = "skipped", f"{source.path}: already done"
                     else:
                         result = clean(source.path, target, progress=partial(bar.to, k))
-                        print_warnings(options, source.path, result.warnings)
-                        status, sentence = "done", f"{source.path} -> {target}: {summary(result)}"
+                        sentence = f"{source.path} -> {target}: {summary(result)}"
                         line |= {**details(result), "method": options.method}
-                        report.add(source.path, target, result, failures)
-                except BrokenPipeError:
-                    raise
-                except FAILURES as error:
-                    status, sentence = "failed", ""
-                    failures.append(sentence_on(source.path, error))
+                        status = "done"
+                if status == "failed":
                     line["error"] = failures[-1]
+                elif result is not None:
+                    print_warnings(options, source.path, result.warnings)
+                    report.add(source.path, target, result, failures)
                 counts[status] += 1
                 print_line(options, {"status": status, **line}, sentence)
                 bar.to(k + 1)
@@ -156,7 +158,8 @@ def _denoise_tiled(options: Namespace) -> int:
         print_line(options, {"status": "skipped", **line}, f"{source}: already done")
         return 0
     start = time.perf_counter()
-    try:
+    failures: list[str] = []
+    with failing_alone(source, failures):
         result = clean_tiled(
             source,
             target,
@@ -173,10 +176,9 @@ def _denoise_tiled(options: Namespace) -> int:
             scheduler=options.scheduler,
             progress=sys.stderr.isatty() and not (options.quiet or options.json),
         )
-    except FAILURES as error:
-        sentence = sentence_on(source, error)
-        print_line(options, {"status": "failed", **line, "error": sentence}, "")
-        report_error(sentence)
+    if failures:
+        print_line(options, {"status": "failed", **line, "error": failures[0]}, "")
+        report_error(failures[0])
         return 1
     seconds = time.perf_counter() - start
     origin = "estimated" if options.sigma is None else "given"

@@ -14,7 +14,7 @@ from ..jobs.pictures import noise_in
 from ..jobs.tiled import noise_in_sample
 from ..jobs.words import printable
 from ..noise import Noise
-from .printing import FAILURES, report_error, report_note, sentence_on
+from .printing import failing_alone, print_skipped, report_error, report_note
 from .results import noise_as_json
 
 
@@ -22,26 +22,30 @@ def noise(options: Namespace) -> int:
     """Print the noise of each file."""
     axes = axes_of(options.channel_axis, options.stack_axis)
     failed = False
-    for source in sources(options.input, options.recursive):
-        try:
-            models, notes = _noise_in(source.path, axes, options.dataset, options.kind)
-            for note in notes:
-                report_note(f"{source.path}: {note}")
-            for model, frame, frames in models:
-                if options.json:
-                    line = {"input": str(source.path), "frame": frame, "frames": frames}
-                    print(json.dumps({**line, "noise": noise_as_json(model)}), flush=True)
-                else:
-                    which = f" (frame {frame} of {frames})" if frames > 1 else ""
-                    print(printable(f"{source.path}{which}: {model}"), flush=True)
-        except BrokenPipeError:
-            raise
-        except FAILURES as error:
+    unknown: list[Path] = []
+    given = sources(options.input, options.recursive, unknown=unknown)
+    print_skipped(options, unknown)
+    for source in given:
+        models: list[tuple[Noise, int, int]] = []
+        notes: list[str] = []
+        failures: list[str] = []
+        with failing_alone(source.path, failures):
+            found, notes = _noise_in(source.path, axes, options.dataset, options.kind)
+            models.extend(found)
+        for note in notes:
+            report_note(f"{source.path}: {note}")
+        for model, frame, frames in models:
+            if options.json:
+                line = {"input": str(source.path), "frame": frame, "frames": frames}
+                print(json.dumps({**line, "noise": noise_as_json(model)}), flush=True)
+            else:
+                which = f" (frame {frame} of {frames})" if frames > 1 else ""
+                print(printable(f"{source.path}{which}: {model}"), flush=True)
+        for sentence in failures:
             failed = True
             if options.json:
-                line = {"input": str(source.path), "error": sentence_on(source.path, error)}
-                print(json.dumps(line), flush=True)
-            report_error(sentence_on(source.path, error))
+                print(json.dumps({"input": str(source.path), "error": sentence}), flush=True)
+            report_error(sentence)
     return 1 if failed else 0
 
 

@@ -3,13 +3,35 @@
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..jobs.words import printable, with_options
 
-FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError)  # reported in one sentence
+_EXPECTED = (
+    ValueError,
+    TypeError,
+    OSError,
+    ImportError,
+    MemoryError,
+)  # whose messages are sentences
+_LONGEST = 200  # characters of the message of an error that nobody expected
+
+
+@contextmanager
+def failing_alone(path: Path, failures: list[str]) -> Iterator[None]:
+    """Add a sentence to `failures` if anything goes wrong with a file, so that the other files go on.
+
+    This is the only place where errors of single files end, whatever they are.  Only Ctrl-C passes.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # some libraries raise errors that are no Exception
+        failures.append(sentence_on(path, error))
 
 
 def report_error(sentence: str) -> None:
@@ -41,6 +63,14 @@ def print_warnings(options: Namespace, path: Path, sentences: Iterable[str]) -> 
             report_note(f"{path}: {sentence}")
 
 
+def print_skipped(options: Namespace, files: Sequence[Path]) -> None:
+    """Print which files in folders were skipped, as their format is not known."""
+    if files and not getattr(options, "quiet", False):
+        from ..jobs.paths import on_unknown
+
+        report_note(on_unknown(files))
+
+
 def sentence_on(path: Path, error: BaseException) -> str:
     """Return the message of an error, preceded by the name of the file."""
     if isinstance(error, FileNotFoundError) and error.filename is not None:
@@ -49,6 +79,10 @@ def sentence_on(path: Path, error: BaseException) -> str:
         return f"{error.filename or path}: {error.strerror}"
     if isinstance(error, MemoryError):
         return f"{path}: the image does not fit into memory"
+    if not isinstance(error, _EXPECTED):
+        message = " ".join(str(error).split())[:_LONGEST]
+        words = f"{type(error).__name__}: {message}" if message else type(error).__name__
+        return f"{path}: an error that nobody expected ({words}); please report it"
     words = with_options(" ".join(str(error).split()))
     return words if " ".join(str(path).split()) in words else f"{path}: {words}"
 

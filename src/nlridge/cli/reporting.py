@@ -10,7 +10,7 @@ from ..files.atomic import expect_new
 from ..jobs.clips import DenoisedClip
 from ..jobs.pictures import DenoisedFile
 from ..jobs.words import printable
-from .printing import FAILURES, sentence_on
+from .printing import failing_alone
 from .results import facts_of_clip
 
 
@@ -38,7 +38,8 @@ class Report:
             return
         from ..pages.report import clip_entry, entry, page_at
 
-        try:
+        problems: list[str] = []
+        with failing_alone(source, problems):
             if isinstance(result, DenoisedClip):
                 new_entry = clip_entry(
                     source,
@@ -53,8 +54,7 @@ class Report:
             if self.write is None:  # the page is created with its first entry
                 self.write = self.page.enter_context(page_at(Path(self.options.report)))
             self.write(new_entry)
-        except FAILURES as error:
-            failures.append(f"report: {sentence_on(source, error)}")
+        failures.extend(f"report: {problem}" for problem in problems)
 
     def __enter__(self) -> "Report":
         return self

@@ -5,15 +5,18 @@ group "nlridge.files".  Nothing else needs to know about it.  The module has:
 
     NAME                        the name of the format, for messages
     SUFFIXES                    the suffixes of its files, in lower case, the usual one first
-    KEEPS                       which of "exif" and "profile" it can store
+    KEEPS                       which of "exif", "profile" and "iptc" it can store
     recognises(head)            whether a file with these first 512 bytes has this format
     read(path, axes)            read a `Picture`; `axes` names the axes of an array whose file does not name them
-    write(path, picture, name)  write a `Picture` to the temporary `path`; `name` is the final path
+    write(path, picture, name)  write a `Picture` to the temporary `path`; `name` is the final path; may return
+                                sentences on what this very file could not store
     WRITES                      the suffix of the files it writes, if they have another format than those it reads
 
 A module without `write` only reads: its pictures are written as OME-TIFF, unless another format is asked for.  A module
 of a format whose files hold several arrays has DATASETS = True, and `read` takes the path of one of them as a third
 argument, or None.  `Picture.format` is the last part of the name of the module.
+
+Files are read by their content, whatever their name ends in, and written in the format that the name says.
 
 A file that cannot be read or written raises a ValueError or OSError with a message of one sentence, and nothing is
 printed.  Optional libraries are imported only when they are used.
@@ -152,14 +155,30 @@ def output_suffixes() -> tuple[str, ...]:
 
 
 def format_of(suffix: str) -> ModuleType:
-    """Return the module for a suffix."""
+    """Return the module for a suffix of a file to be written."""
+    return _format_of(suffix, output_suffixes())
+
+
+def _format_of(suffix: str, expected: tuple[str, ...]) -> ModuleType:
     module = _formats().get(suffix.lower())
     if module is None:
-        supported = ", ".join(output_suffixes())
         raise ValueError(
-            f"the suffix of the file is {suffix or 'empty'}; expected one of {supported}"
+            f"the suffix of the file is {suffix or 'empty'}; expected one of {', '.join(expected)}"
         )
     return module
+
+
+def _by_content(head: bytes) -> ModuleType | None:
+    """Return the module for a file whose name says something else; None if there is none.
+
+    TIFF files come before raw files, which are built like them.
+    """
+    found = [
+        module
+        for module in _formats().values()
+        if module.recognises(head) and not _is_left_to_a_library(module)
+    ]
+    return min(found, key=lambda module: hasattr(module, "WRITES"), default=None)
 
 
 def read(path: Path, axes: str | None = None, dataset: str | None = None) -> Picture:
@@ -169,22 +188,22 @@ def read(path: Path, axes: str | None = None, dataset: str | None = None) -> Pic
         head = file.read(_HEAD)
     if not head:
         raise ValueError("the file is empty; expected an image")
-    module = format_of(suffix_of(path))
-    if not module.recognises(head):
-        names = [
-            other.NAME
-            for other in _formats().values()
-            if other.recognises(head) and not _is_left_to_a_library(other)
-        ]
-        content = f"{names[0]} data" if names else "not an image in a supported format"
+    suffix = suffix_of(path)
+    named = _format_of(suffix, suffixes())
+    module = named if named.recognises(head) else _by_content(head)
+    if module is None:
         raise ValueError(
-            f"the content of the file is {content}; expected {module.NAME}, as its name ends in {suffix_of(path)}"
+            f"the content of the file is not an image in a supported format; "
+            f"expected {named.NAME}, as its name ends in {suffix}"
         )
     several = getattr(module, "DATASETS", False)
     if dataset is not None and not several:
         raise ValueError(f"dataset is {dataset}; expected none for {module.NAME} files")
     with convert_errors("the file is damaged", _package(module)):
         picture: Picture = module.read(path, axes, *((dataset,) if several else ()))
+    if module is not named:
+        note = f"the content of the file is {module.NAME} data, though its name ends in {suffix}"
+        picture.notes.append(note)
     if not picture.layers:
         raise ValueError("it holds no image; expected at least one")
     for layer in picture.layers:
@@ -217,9 +236,15 @@ def write(path: Path, picture: Picture) -> list[str]:
             notes.append(f"{module.NAME} files cannot store the EXIF data")
         if picture.profile and "profile" not in module.KEEPS:
             notes.append(f"{module.NAME} files cannot store the colour profile")
+        if picture.iptc and "iptc" not in module.KEEPS:
+            notes.append(f"{module.NAME} files cannot store the IPTC data")
+        if picture.tables:
+            notes.append(
+                "the lookup tables, by which gray values are shown in colour, were dropped"
+            )
     with (
         convert_errors("the file could not be written", _package(module)),
         replacing(path) as partial,
     ):
-        module.write(partial, picture, path)
-    return notes
+        lost = module.write(partial, picture, path)
+    return [*notes, *(lost or [])]

@@ -1,5 +1,6 @@
 """Checks for damaged and hostile files, and error messages of one sentence."""
 
+import io
 import logging
 import math
 import struct
@@ -7,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -96,10 +97,28 @@ def refuse_too_large(what: str, decoded: int, size: int) -> None:
         raise ValueError(
             f"its header claims {what}; expected no more than its {size} bytes can hold"
         )
-    if decoded > min(max(_SAFE, 200 * size), max(4 * _SAFE, 20 * size)):
+    if decoded > _most_bytes(size):
         raise ValueError(
             f"its header claims {what} in {size} bytes; expected no more than is safe to open"
         )
+
+
+def _most_bytes(size: int) -> int:
+    """Return how many bytes a file of this size may take in memory."""
+    return min(20_000 * max(size, 100), max(_SAFE, 200 * size), max(4 * _SAFE, 20 * size))
+
+
+def unpacked(file: BinaryIO, size: int) -> io.BytesIO:
+    """Return all that a compressed file of this size holds, unless that is more than is safe to open."""
+    most, content = _most_bytes(size), io.BytesIO()
+    while part := file.read(2**20):
+        content.write(part)
+        if content.tell() > most:
+            raise ValueError(
+                f"it holds more than {most} bytes, compressed to {size}; expected no more than is safe to open"
+            )
+    content.seek(0)
+    return content
 
 
 def expect_size(shape: tuple[int, ...], dtype: np.dtype[Any], available: int) -> None:

@@ -73,6 +73,10 @@ class Picture:
     """The ICC colour profile."""
     exif: bytes | None = None
     """The EXIF data."""
+    iptc: bytes | None = None
+    """The IPTC data: captions, keywords and copyright."""
+    tables: bool = False
+    """Whether the file has lookup tables, by which gray values are shown in colour."""
     turn: int = 1
     """The orientation for display, from 1 to 8 as in EXIF."""
     negative: bool = False

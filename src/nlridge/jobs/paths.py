@@ -14,8 +14,9 @@ MARK = "_denoised"
 """What the names of results end in, unless an output is given."""
 INSTEAD_OF_EXISTING = ", --overwrite or --skip-existing"
 """What to suggest if an output exists; see `expect_new`."""
-_SYNONYMS = {".jpeg": ".jpg", ".tiff": ".tif", ".ome.tiff": ".tif", ".ome.tif": ".tif", ".fit": ".fits", ".fts": ".fits"}  # fmt: skip
-_UNSUPPORTED = (".gif", ".jp2", ".exr", ".hdr", ".psd", ".pdf")
+_SYNONYMS = {".jpeg": ".jpg", ".tiff": ".tif", ".ome.tiff": ".tif", ".ome.tif": ".tif", ".fit": ".fits", ".fts": ".fits", ".jpe": ".jpg", ".jfif": ".jpg"}  # fmt: skip
+_UNSUPPORTED = (".exr", ".gpr", ".hdr", ".psd", ".pdf")
+_NAMED = 5  # files of unknown formats that a sentence names
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,16 @@ class Source:
     folder: Path | None = None
 
 
-def sources(inputs: Sequence[str], recursive: bool, output: str | None = None) -> list[Source]:
+def sources(
+    inputs: Sequence[str],
+    recursive: bool,
+    output: str | None = None,
+    unknown: list[Path] | None = None,
+) -> list[Source]:
     """Return the input files, which are given by name, by a pattern, or by their folder.
 
     Files found in a folder or by a pattern are skipped if they are results: marked as such, or in the output folder.
+    Files in a folder whose format is not known are added to `unknown`.
     """
     found: dict[Path, Source] = {}
     output_path = None if output is None else Path(output).resolve()
@@ -46,9 +53,12 @@ def sources(inputs: Sequence[str], recursive: bool, output: str | None = None) -
         in_place = output_path is not None and output_path == folder.resolve()
         for file in sorted(folder.rglob("*") if recursive else folder.glob("*")):
             hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-            is_known = suffix_of(file) in known_suffixes() and file.is_file()
-            if is_known and not hidden and (in_place or not is_result(file)):
+            if hidden or not file.is_file() or (is_result(file) and not in_place):
+                continue
+            if suffix_of(file) in known_suffixes():
                 found.setdefault(file, Source(file, folder))
+            elif unknown is not None and not _is_in_zarr(file):
+                unknown.append(file)
 
     for name in inputs:
         path = Path(name)
@@ -68,9 +78,29 @@ def sources(inputs: Sequence[str], recursive: bool, output: str | None = None) -
     if not found:
         raise ValueError(
             f"input is {', '.join(inputs)}, without any image files; "
-            f"expected files that end in {_in_words(known_suffixes())}"
+            f"expected files that end in {', '.join(known_suffixes())}"
         )
     return list(found.values())
+
+
+def on_unknown(files: Sequence[Path]) -> str:
+    """Return a sentence on files in folders that were skipped; empty if there are none."""
+    if not files:
+        return ""
+    several = len(files) > 1
+    count = f"{len(files)} files were" if several else "1 file was"
+    words = ", ".join(file.name for file in files[:_NAMED])
+    if len(files) > _NAMED:
+        endings = sorted({suffix_of(file) or "no suffix" for file in files[_NAMED:]})
+        more = ", ..." if len(endings) > _NAMED else ""
+        words += f" and {len(files) - _NAMED} others ({', '.join(endings[:_NAMED])}{more})"
+    whose = "their formats are" if several else "its format is"
+    return f"{count} skipped, as {whose} not known: {words}"
+
+
+def _is_in_zarr(file: Path) -> bool:
+    """Return whether a file is a part of a Zarr array."""
+    return any(is_zarr_name(folder) for folder in file.parents)
 
 
 def known_suffixes() -> tuple[str, ...]:
@@ -79,7 +109,7 @@ def known_suffixes() -> tuple[str, ...]:
 
 
 def _in_words(endings: Iterable[str]) -> str:
-    """Return suffixes as a list, the many of raw files only as that of DNG."""
+    """Return the suffixes of files that can be written as a list."""
     return ", ".join(ending for ending in endings if output_suffix(ending) == ending)
 
 

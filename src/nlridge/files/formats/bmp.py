@@ -15,6 +15,7 @@ from .png import single_image
 NAME = "BMP"
 SUFFIXES = (".bmp",)
 KEEPS = ()
+BITS = 8
 
 _PIXELS_PER_METRE = 39.3701  # for one pixel per inch
 
@@ -24,32 +25,46 @@ def recognises(head: bytes) -> bool:
 
 
 def read(path: Path, axes: str | None) -> Picture:
-    with opened(path, ["BMP"]) as image:
+    return plain_picture(path, "BMP")
+
+
+def plain_picture(path: Path, kind: str) -> Picture:
+    """Read an image of 8 bits with Pillow, whose name for the format is `kind`; what else the file says is the origin."""
+    with opened(path, [kind]) as image:
         if image.mode == "1":
             raise ValueError("its pixels are black or white; expected gray or colour")
-        dpi = image.info.get("dpi")
+        info = dict(image.info)
         notes = ["the palette was converted to colours"] if image.mode == "P" else []
-        pixels = np.asarray(image.convert("RGB") if image.mode == "P" else image)
+        pixels = np.asarray(image.convert("RGB") if notes else image)
+        if pixels.dtype != np.uint8:
+            raise ValueError(f"its pixels have the mode {image.mode}; expected gray or colour")
     alpha = None
-    if pixels.ndim == 3 and pixels.shape[2] == 4:
-        pixels, alpha = pixels[..., :3], pixels[..., 3]
+    if pixels.ndim == 3 and pixels.shape[2] in (2, 4):
+        pixels, alpha = pixels[..., :-1], pixels[..., -1]
+    pixels = pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels
     layer = Layer(pixels, "YXC" if pixels.ndim == 3 else "YX")
-    return Picture("bmp", [layer], alpha=alpha, origin=dpi, notes=notes)
+    return Picture(kind.lower(), [layer], alpha=alpha, origin=info, notes=notes)
+
+
+def plain_pixels(picture: Picture, kind: str) -> Pixels:
+    """Return the pixels of a single image of 8 bits, gray or RGB."""
+    pixels = single_image(picture, kind)
+    if pixels.dtype != np.uint8:
+        raise ValueError(
+            f"{kind} files cannot store {pixels.dtype}; expected uint8, or a PNG or TIFF file"
+        )
+    return np.ascontiguousarray(pixels)
 
 
 def write(path: Path, picture: Picture, name: Path) -> None:
-    pixels = single_image(picture, "BMP")
-    if pixels.dtype != np.uint8:
-        raise ValueError(
-            f"BMP files cannot store {pixels.dtype}; expected uint8, or a PNG or TIFF file"
-        )
-    dpi = picture.origin if picture.format == "bmp" else None
+    pixels = plain_pixels(picture, "BMP")
+    dpi = picture.origin.get("dpi") if picture.format == "bmp" else None
     if picture.alpha is not None:
         path.write_bytes(_with_alpha(pixels, picture.alpha, dpi))
         return
     options: dict[str, Any] = {"dpi": dpi} if dpi else {}
     data = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(pixels)).save(data, "BMP", **options)
+    Image.fromarray(pixels).save(data, "BMP", **options)
     path.write_bytes(data.getbuffer())
 
 

@@ -32,6 +32,9 @@ _CODECS = {
     "1.2.840.10008.1.2.4.81": "jpegls_decode",
     "1.2.840.10008.1.2.4.90": "jpeg2k_decode",
     "1.2.840.10008.1.2.4.91": "jpeg2k_decode",
+    "1.2.840.10008.1.2.4.201": "htj2k_decode",
+    "1.2.840.10008.1.2.4.202": "htj2k_decode",
+    "1.2.840.10008.1.2.4.203": "htj2k_decode",
 }
 _DESCRIPTION = 1024  # characters of a derivation description
 
@@ -55,11 +58,15 @@ def read(path: Path, axes: str | None) -> Picture:
         notes.append(f"{data.PhotometricInterpretation} colours were converted to RGB")
     pixels = _decoded(data)
     frames = int(data.get("NumberOfFrames") or 1)
+    palette = data.PhotometricInterpretation == "PALETTE COLOR"
     size = (int(data.Rows), int(data.Columns)) + ((int(data.SamplesPerPixel),) if colour else ())
     shape = ((frames,) if frames > 1 else ()) + size
     if pixels.size != math.prod(shape):
         raise ValueError(f"the file is damaged: it has {pixels.size} pixels; expected {shape}")
     pixels = pixels.reshape(shape)
+    if palette:
+        pixels, colour = _pydicom().pixels.apply_color_lut(pixels, data), True
+        notes.append("the palette was converted to colours")
     slopes = set(_values(data, "RescaleSlope"))
     if slopes - {1.0}:
         unit = next(iter(_values(data, "RescaleType", str)), "")
@@ -106,6 +113,8 @@ def write(path: Path, picture: Picture, name: Path) -> None:
         data["PixelData"].VR = (
             "OB" if data.BitsAllocated <= 8 and not syntax.is_implicit_VR else "OW"
         )
+    if data.PhotometricInterpretation == "PALETTE COLOR":
+        _describe_colours(data, 8 * pixels.dtype.itemsize)
     if data.SamplesPerPixel > 1:
         data.PhotometricInterpretation = "RGB"
         data.PlanarConfiguration = 0
@@ -114,6 +123,16 @@ def write(path: Path, picture: Picture, name: Path) -> None:
             setattr(data, f"{keyword}ImagePixelValue", int(value))
     _derive(pydicom, data)
     data.save_as(path, enforce_file_format=True, overwrite=True)
+
+
+def _describe_colours(data: Any, bits: int) -> None:
+    """Describe the colours that a palette has become."""
+    data.SamplesPerPixel = 3
+    data.BitsAllocated = data.BitsStored = bits
+    data.HighBit, data.PixelRepresentation = bits - 1, 0
+    names = ("SmallestImagePixelValue", "LargestImagePixelValue", "PixelPaddingValue")
+    for keyword in [*names, *(key for key in data.dir("PaletteColor"))]:
+        data.pop(keyword, None)
 
 
 def _derive(pydicom: Any, data: Any) -> None:
@@ -145,6 +164,8 @@ def _refuse(data: Any, size: int) -> None:
     ):
         if data.get(name) in (None, "", 0):
             raise ValueError(f"the file is damaged: it has no {name}")
+    if data.BitsAllocated == 1:
+        raise ValueError("its pixels are black or white; expected gray or colour")
     if data.BitsAllocated not in (8, 16, 32, 64):
         raise ValueError(f"its pixels have {data.BitsAllocated} bits; expected 8, 16, 32 or 64")
     from pydicom.pixels.common import PhotometricInterpretation
@@ -153,8 +174,6 @@ def _refuse(data: Any, size: int) -> None:
         raise ValueError(
             f"its photometric interpretation is {data.PhotometricInterpretation!r}; expected one that DICOM defines"
         )
-    if data.PhotometricInterpretation == "PALETTE COLOR":
-        raise ValueError("its colours are in a palette; expected gray or colour")
     frames = int(data.get("NumberOfFrames") or 1)
     numbers = frames * data.Rows * data.Columns * data.SamplesPerPixel
     what = f"{frames} x {data.Rows} x {data.Columns} x {data.SamplesPerPixel} numbers"
@@ -163,16 +182,17 @@ def _refuse(data: Any, size: int) -> None:
 
 def _decoded(data: Any) -> Pixels:
     """Return the stored values; those of a compression that pydicom cannot decode here by imagecodecs."""
-    from pydicom.pixels import get_decoder
-
     syntax = data.file_meta.TransferSyntaxUID
-    available = not syntax.is_encapsulated or get_decoder(syntax).is_available
-    if available or str(syntax) not in _CODECS:
+    missing = _missing(syntax) if syntax.is_encapsulated else None
+    if missing is None:
         return np.asarray(data.pixel_array)
-    import imagecodecs
+    decode = _decoder_of_imagecodecs(syntax)
+    if decode is None:
+        raise ImportError(
+            f"its pixels are compressed as {syntax.name}, for which pydicom needs {missing}; expected them to be installed"
+        )
     from pydicom.encaps import generate_frames
 
-    decode = getattr(imagecodecs, _CODECS[str(syntax)])
     frames = int(data.get("NumberOfFrames") or 1)
     images = [decode(frame) for frame in generate_frames(data.PixelData, number_of_frames=frames)]
     if any(image.shape[:2] != (data.Rows, data.Columns) for image in images):
@@ -184,6 +204,32 @@ def _decoded(data: Any) -> Pixels:
         wide = stack.astype(np.int64)
         stack = np.where(wide >= 1 << (bits - 1), wide - (1 << bits), wide)
     return stack.astype(f"{kind}{data.BitsAllocated // 8}")
+
+
+def _missing(syntax: Any) -> str | None:
+    """Return which libraries pydicom lacks to decode a compression; None if it can."""
+    from pydicom.pixels import get_decoder
+
+    try:
+        decoder = get_decoder(syntax)
+    except NotImplementedError:
+        raise ValueError(
+            f"its pixels are compressed as {syntax.name}, which pydicom cannot decode; expected another compression"
+        ) from None
+    if decoder.is_available:
+        return None
+    # Each says, for example, "pylibjpeg - requires pylibjpeg>=2.0 and pylibjpeg-openjpeg>=2.0".
+    return ", or ".join(each.partition(" requires ")[2] for each in decoder.missing_dependencies)
+
+
+def _decoder_of_imagecodecs(syntax: Any) -> Any:
+    """Return the function of imagecodecs that decodes a compression; None if this build has none."""
+    import imagecodecs
+
+    name = _CODECS.get(str(syntax), "")
+    codec = getattr(imagecodecs, name.removesuffix("_decode").upper(), None)
+    available = codec is not None and codec.available
+    return getattr(imagecodecs, name) if available else None
 
 
 def _frame_axis(data: Any, slopes: set[float]) -> str:

@@ -1,31 +1,47 @@
-"""FITS files, read with astropy: the first image in the file; all headers and other units are preserved."""
+"""FITS files, read with astropy: the first image in the file; all headers and other units are preserved.
 
+Files that are compressed as a whole (.fits.gz and .fits.bz2) stay so.
+"""
+
+import bz2
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from ...checks import not_installed
-from ..damage import refuse_too_large
+from ..damage import refuse_too_large, unpacked
 from ..picture import Layer, Picture
 from .npy import named_axes
 
 NAME = "FITS"
-SUFFIXES = (".fits", ".fit", ".fts")
+SUFFIXES = (
+    ".fits", ".fit", ".fts", ".fits.gz", ".fit.gz", ".fts.gz", ".fits.bz2", ".fit.bz2", ".fts.bz2", ".fits.fz",
+)  # fmt: skip
 KEEPS = ()
+_START, _GZIP, _BZIP2 = b"SIMPLE  =", b"\x1f\x8b", b"BZh"
 _BLOCK = 2880  # bytes
 _UNSIGNED = (0, 2**15, 2**31, 2**63)  # the offsets with which FITS stores unsigned integers
 
 
 def recognises(head: bytes) -> bool:
-    return head.startswith(b"SIMPLE  =")
+    if head.startswith(_GZIP):
+        try:
+            head = zlib.decompressobj(31).decompress(head, len(_START))
+        except zlib.error:
+            return False
+    return head.startswith((_START, _BZIP2))
 
 
 def read(path: Path, axes: str | None) -> Picture:
     fits = _astropy()
-    size = path.stat().st_size
-    with open(path, "rb") as file, fits.open(file, memmap=False, mode="readonly") as units:
-        _expect_complete(units, size)
+    with _opened(path) as file, fits.open(file, memmap=False, mode="readonly") as units:
+        _expect_complete(units, file, path.stat().st_size)
         numbers = [k for k, unit in enumerate(units) if unit.is_image and unit.header["NAXIS"] >= 2]
         if not numbers:
             raise ValueError("it holds no image; expected at least one")
@@ -59,13 +75,39 @@ def write(path: Path, picture: Picture, name: Path) -> None:
             units[number].header.remove("BLANK", ignore_missing=True)
     else:
         units = fits.HDUList([fits.PrimaryHDU(pixels)])
-    with open(path, "wb") as file:
-        has_checksum = any("CHECKSUM" in unit.header for unit in units)
+    has_checksum = any("CHECKSUM" in unit.header for unit in units)
+    with _created(path, name) as file:
         units.writeto(file, output_verify="silentfix+ignore", checksum=has_checksum)
 
 
-def _expect_complete(units: Any, size: int) -> None:
+def _opened(path: Path) -> BinaryIO:
+    """Open a file; one that is compressed as a whole is decompressed in memory."""
+    with open(path, "rb") as file:
+        head = file.read(len(_BZIP2))
+    if not head.startswith((_GZIP, _BZIP2)):
+        return open(path, "rb")
+    library: Any = gzip if head.startswith(_GZIP) else bz2
+    with library.open(path, "rb") as packed:
+        return unpacked(packed, path.stat().st_size)
+
+
+@contextmanager
+def _created(path: Path, name: Path) -> Iterator[Any]:
+    """Create a file, compressed as its final name says."""
+    with open(path, "wb") as file:
+        if name.suffix.lower() == ".gz":
+            with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
+                yield packed
+        elif name.suffix.lower() == ".bz2":
+            with bz2.open(file, "wb") as packed:
+                yield packed
+        else:
+            yield file
+
+
+def _expect_complete(units: Any, file: BinaryIO, compressed_size: int) -> None:
     """Refuse truncated files and unknown data, which astropy would accept or ignore."""
+    size = file.seek(0, io.SEEK_END)
     for unit in units:
         header = unit.header
         sizes = [header[f"NAXIS{k}"] for k in range(1, header["NAXIS"] + 1)]
@@ -77,13 +119,12 @@ def _expect_complete(units: Any, size: int) -> None:
         if start + (span - _BLOCK + 1 if compressed else unit.size) > size:
             raise ValueError("the file is damaged: it is truncated")
         if compressed:
-            refuse_too_large(f"{' x '.join(map(str, sizes))} pixels", unit.size, size)
+            refuse_too_large(f"{' x '.join(map(str, sizes))} pixels", unit.size, compressed_size)
     end = start + span
-    with open(units.filename(), "rb") as file:
-        file.seek(end)
-        while rest := file.read(2**20):
-            if rest.strip(b"\0 \n"):
-                raise ValueError(f"the file is damaged: the data after byte {end} are not FITS")
+    file.seek(end)
+    while rest := file.read(2**20):
+        if rest.strip(b"\0 \n"):
+            raise ValueError(f"the file is damaged: the data after byte {end} are not FITS")
 
 
 def _astropy() -> Any:

@@ -1,4 +1,4 @@
-"""JPEG and WebP files, read with Pillow: 8 bits, with EXIF data and the colour profile."""
+"""JPEG and WebP files, read with Pillow: 8 bits, with EXIF data and the colour profile, and IPTC data of JPEG."""
 
 import io
 import warnings
@@ -11,13 +11,14 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from ..damage import refuse_too_large
+from ..iptc import as_segment, of_segments, segments, with_segments
 from ..orientation import turn_of
 from ..picture import Layer, Picture
 from .png import single_image
 
 NAME = "JPEG or WebP"
-SUFFIXES = (".jpg", ".jpeg", ".webp")
-KEEPS = ("exif", "profile")
+SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".webp")
+KEEPS = ("exif", "profile", "iptc")
 BITS = 8
 """The largest number of bits of a colour; 16 if a format does not say."""
 
@@ -47,19 +48,19 @@ def opened(path: Path, formats: list[str]) -> Iterator[Image.Image]:
 
 def read(path: Path, axes: str | None) -> Picture:
     with opened(path, ["JPEG", "WEBP"]) as image:
-        is_jpeg = path.suffix.lower() != ".webp"
-        if is_jpeg != (image.format != "WEBP"):
-            raise ValueError(
-                f"the content of the file is {image.format} data; expected {'JPEG' if is_jpeg else 'WebP'}, "
-                f"as its name ends in {path.suffix}"
-            )
+        is_jpeg = image.format != "WEBP"
+        data = path.read_bytes()
         notes = []
+        suffix = path.suffix.lower()
+        if suffix in SUFFIXES and is_jpeg != (suffix != ".webp"):
+            kind = "JPEG" if is_jpeg else "WebP"
+            notes.append(
+                f"the content of the file is {kind} data, though its name ends in {suffix}"
+            )
         if getattr(image, "n_frames", 1) > 1:
             if not is_jpeg:
                 raise ValueError("the file is an animation; expected a single image")
             notes.append("other images in the file (previews, gain maps) were dropped")
-        if "photoshop" in image.info:
-            notes.append("IPTC data were dropped")
         pixels = np.asarray(image)  # decodes, and raises if the file is truncated
         alpha = None
         if image.mode in ("RGBA", "LA"):
@@ -74,20 +75,22 @@ def read(path: Path, axes: str | None) -> Picture:
             kept["subsampling"] = _subsampling(image)
             kept["progressive"] = bool(info.get("progressive"))
         else:
-            kept["lossless"] = b"VP8L" in path.read_bytes()[:4096]
+            kept["lossless"] = b"VP8L" in data[:4096]
+        photoshop = segments(data) if is_jpeg else b""
         return Picture(
             format="pillow",
             layers=[Layer(pixels, "YXC" if pixels.ndim == 3 else "YX")],
             alpha=alpha,
             profile=info.get("icc_profile"),
             exif=info.get("exif"),
+            iptc=of_segments(photoshop),
             turn=turn_of(info.get("exif")),
-            origin=(is_jpeg, kept),
+            origin=(is_jpeg, kept, photoshop),
             notes=notes,
         )
 
 
-def write(path: Path, picture: Picture, name: Path) -> None:
+def write(path: Path, picture: Picture, name: Path) -> list[str]:
     is_jpeg = name.suffix.lower() != ".webp"
     kind = "JPEG" if is_jpeg else "WebP"
     cmyk = is_jpeg and picture.format == "pillow" and _is_cmyk(picture)
@@ -97,8 +100,10 @@ def write(path: Path, picture: Picture, name: Path) -> None:
             f"{kind} files cannot store {pixels.dtype}; expected uint8, or a PNG or TIFF file"
         )
     options: dict[str, Any] = {}
+    photoshop = as_segment(picture.iptc) if picture.iptc else b""
     if picture.format == "pillow" and picture.origin[0] == is_jpeg:
         options |= picture.origin[1]
+        photoshop = picture.origin[2]
     if picture.profile:
         options["icc_profile"] = picture.profile
     if picture.exif:
@@ -120,7 +125,10 @@ def write(path: Path, picture: Picture, name: Path) -> None:
     # If the disk is full, Pillow silently writes a truncated JPEG file; Python raises an error.
     data = io.BytesIO()
     image.save(data, kind.upper(), **options)
-    path.write_bytes(data.getbuffer())
+    content = data.getvalue()
+    path.write_bytes(with_segments(content, photoshop) if is_jpeg and photoshop else content)
+    lost = picture.iptc and not (is_jpeg and photoshop)
+    return [f"{kind} files cannot store the IPTC data"] if lost else []
 
 
 def _is_cmyk(picture: Picture) -> bool:

@@ -42,7 +42,7 @@ from ..picture import Layer, Picture
 NAME = "raw"
 SUFFIXES = (
     ".dng", ".cr2", ".cr3", ".crw", ".nef", ".nrw", ".arw", ".sr2", ".srf", ".raf", ".orf", ".rw2", ".raw", ".rwl",
-    ".pef", ".srw", ".3fr", ".fff", ".iiq", ".mrw", ".mef", ".mos", ".erf", ".kdc", ".dcr", ".k25", ".x3f", ".gpr",
+    ".pef", ".srw", ".3fr", ".fff", ".iiq", ".mrw", ".mef", ".mos", ".erf", ".kdc", ".dcr", ".k25", ".x3f",
 )  # fmt: skip
 KEEPS = ("exif",)
 WRITES = ".dng"
@@ -64,7 +64,13 @@ def recognises(head: bytes) -> bool:
 def read(path: Path, axes: str | None) -> Picture:
     rawpy = _rawpy()
     with rawpy.RawPy() as raw:
-        raw.open_file(str(path))
+        try:
+            raw.open_file(str(path))
+        except rawpy.LibRawFileUnsupportedError:
+            raise ValueError(
+                "LibRaw does not know this kind of raw file, or its compression (as that of GPR files); "
+                "expected another: convert it to DNG, or develop it, and denoise the result"
+            ) from None
         sizes = raw.sizes
         pixels_in_words = f"{sizes.raw_width} x {sizes.raw_height} pixels"
         decoded = 2 * sizes.raw_width * sizes.raw_height

@@ -47,7 +47,7 @@ from ..tiff_integrity import (
 
 NAME = "TIFF"
 SUFFIXES = (".tif", ".tiff", ".ome.tif", ".ome.tiff")
-KEEPS = ("exif", "profile")
+KEEPS = ("exif", "profile", "iptc")
 
 # Tags that tifffile writes itself, or that point to data that are not copied.
 _MANAGED = {
@@ -56,6 +56,7 @@ _MANAGED = {
 }  # fmt: skip
 _POINTERS = {EXIF: "ExifTag", GPS: "GPSTag"}  # what tifffile calls them
 _CAMERA = (271, 272, 315, 33432)  # make, model, artist and copyright
+_IPTC = 33723  # the tag of IPTC data
 _MOSAIC = 32803  # the photometric interpretation of a raw image
 # The names of ImageJ for units, and what OME calls them.
 _OME_TYPES = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float32", "float64")
@@ -112,6 +113,8 @@ def read(path: Path, axes: str | None) -> Picture:
         )
         first = file.pages.first
         profile = first.iccprofile
+        tables = first.colormap is not None or "LUTs" in (file.imagej_metadata or {})
+        iptc = _bytes_of(first, first.tags[_IPTC]) if _IPTC in first.tags else None
         turn = int(first.tags[274].value) if 274 in first.tags else 1
         negative = first.photometric == tifffile.PHOTOMETRIC.MINISWHITE
         channels = channel_names(file.ome_metadata)
@@ -122,6 +125,8 @@ def read(path: Path, axes: str | None) -> Picture:
         alpha=alphas[0][..., 0] if single and alphas[0] is not None else None,
         profile=profile,
         exif=blob(Metadata(origin.byteorder, pages[0][0].tags)) if pages[0][0].tags else None,
+        iptc=iptc,
+        tables=tables,
         turn=turn if turn in range(1, 9) else 1,
         negative=negative,
         channels=channels,
@@ -243,6 +248,8 @@ def _write_new(path: Path, picture: Picture) -> None:
         for tag in tags
         if tag.kind == ASCII and tag.code not in _MANAGED
     ]
+    if picture.iptc:
+        own.append((_IPTC, 7, len(picture.iptc), picture.iptc, False))
     with tifffile.TiffWriter(path, byteorder=">" if header.order == ">" else "<") as file:
         for layer in picture.layers:
             order = [k for k, axis in enumerate(layer.axes) if axis not in "YXC"]
@@ -471,10 +478,14 @@ def _value(page: Any, tag: Any) -> Any:
     """Return the value of a tag; as raw bytes if tifffile has parsed it, as it does with ImageJ's labels."""
     if isinstance(tag.value, str):
         return tag.value.encode()
-    if not isinstance(tag.value, dict):
-        return tag.value
+    return _bytes_of(page, tag) if isinstance(tag.value, dict) else tag.value
+
+
+def _bytes_of(page: Any, tag: Any) -> bytes:
+    """Return the bytes of a tag."""
     page.parent.filehandle.seek(tag.valueoffset)
-    return page.parent.filehandle.read(tag.valuebytecount)
+    content: bytes = page.parent.filehandle.read(tag.valuebytecount)
+    return content
 
 
 def _without_alpha(pixels: Pixels, names: str, page: Any) -> tuple[Pixels, str, Pixels | None]:

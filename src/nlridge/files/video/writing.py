@@ -1,5 +1,6 @@
 """Writing of a video file again with other pixels."""
 
+import io
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -14,6 +15,7 @@ import numpy as np
 
 from ..atomic import replacing
 from .library import MUXERS, one_sentence, pyav
+from .others import Sink, added
 from .pixels import (
     Images,
     Parts,
@@ -68,9 +70,12 @@ CODECS = {
     "ffv1": Encoder("ffv1", {"level": "3", "slicecrc": "1"}),
 }
 _RAW = Encoder("rawvideo")
+_LARGEST_BLOCK = 64  # pixels, of all encoders
 _THREADS = 4  # of the encoder: a constant, since the file would depend on it
 _CONSTANT_RATE = (".avi", ".y4m")
 _ARCHIVES = (".mkv", ".avi", ".mov")  # files in which lossless videos are expected
+_FOR_ANY_CODEC = ("mov", "matroska", "webm", "avi")
+_PLAYED = ("h264", "hevc", "vp9", "av1")  # what players expect in the others
 _TURNABLE = (".mp4", ".m4v", ".mov", ".mkv", ".webm")
 _BRANDS = {"major_brand", "minor_version", "compatible_brands", "encoder"}  # of the old file
 _DYNAMIC_RANGE = {"MASTERING_DISPLAY_METADATA", "CONTENT_LIGHT_LEVEL", "DYNAMIC_HDR_PLUS", "DOVI_METADATA"}  # fmt: skip
@@ -149,10 +154,10 @@ def rewrite(
 class _Writer:
     """A video file that is being written."""
 
-    def __init__(self, container: Any, stream: Any, copies: dict[int, Any], steady: bool) -> None:
+    def __init__(self, container: Any, stream: Any, others: dict[int, Sink], steady: bool) -> None:
         self.container = container
         self.stream = stream
-        self.copies = copies
+        self.others = others
         self.steady = steady
         """Whether the file has a constant frame rate, so that times are counted in frames."""
         self.durations: dict[int, int] = {}
@@ -170,15 +175,16 @@ class _Writer:
 
     def finish(self) -> None:
         self._mux(self.stream.encode(None))
+        for sink in self.others.values():
+            self.container.mux(list(sink.packets(None)))
         self.container.close()  # here, so that errors are reported
 
     def copy(self, packets: deque[Any]) -> None:
-        """Write packets of other streams as they are."""
+        """Write packets of other streams."""
         while packets:
             packet = packets.popleft()
-            if packet.stream.index in self.copies:
-                packet.stream = self.copies[packet.stream.index]
-                self.container.mux(packet)
+            if packet.stream.index in self.others:
+                self.container.mux(list(self.others[packet.stream.index].packets(packet)))
 
     def _mux(self, packets: Iterable[Any]) -> None:
         for packet in packets:
@@ -225,18 +231,18 @@ def _writer(
     container = pyav().open(str(path), "w", format=MUXERS[suffix], container_options=options)
     with one_sentence("the file could not be written"), container:
         container.metadata.update(metadata)
-        copies = {}
+        others = {}
         for old in clip.container.streams:
             if old is clip.stream:
                 stream = _encoded(container, clip, first, suffix, codec, quality, notes)
                 continue
-            new = _copied(container, old, name, notes)
-            if new is not None:
-                copies[old.index] = new
+            sink = added(container, old, clip.path.suffix.lower(), suffix, notes)
+            if sink is not None:
+                others[old.index] = sink
         chapters = clip.container.chapters()
         if chapters:
             container.set_chapters(chapters)
-        writer = _Writer(container, stream, copies, steady)
+        writer = _Writer(container, stream, others, steady)
         yield writer
     if writer.shifted:
         notes[f"{name} files have a constant frame rate; the times of some frames have changed"] = (
@@ -256,6 +262,7 @@ def _encoded(
     """Add the stream of the new frames."""
     av = pyav()
     old, name = clip.stream, suffix.removeprefix(".")
+    os.environ.setdefault("SVT_LOG", "1")  # the encoder for AV1 would print its settings
     encoder = _encoder(container, clip, first, suffix, codec)
     options = dict(encoder.options)
     if quality is not None and encoder.quality is None:
@@ -267,7 +274,6 @@ def _encoded(
         if not 0 <= factor <= encoder.worst:
             raise ValueError(f"quality is {factor}; expected a number from 0 to {encoder.worst}")
         options["crf"] = str(factor)
-    os.environ.setdefault("SVT_LOG", "1")  # the encoder for AV1 would print its settings
     stream = container.add_stream(encoder.name, rate=clip.rate, options=options)
     context = stream.codec_context
     context.width, context.height = first.width, first.height
@@ -325,15 +331,36 @@ def _encoder(container: Any, clip: Clip, first: Any, suffix: str, codec: str | N
         return CODECS[codec]
     old = clip.stream.codec_context.codec
     bits = first.format.components[0].bits
-    candidates = [old.canonical_name]
+    # Players open few codecs in mp4 files, though such files can hold more.
+    familiar = MUXERS[suffix] in (MUXERS[clip.path.suffix.lower()], *_FOR_ANY_CODEC)
+    candidates = [old.canonical_name] if familiar or old.canonical_name in _PLAYED else []
     lossless = old.lossless and not old.lossy and suffix in _ARCHIVES
     if lossless or (suffix == ".avi" and bits > 8):
         candidates.append("ffv1")
     candidates += ["h264", "vp9"] if bits == 8 else ["hevc", "av1", "h264", "vp9"]
     encoders = [CODECS[candidate] for candidate in candidates if candidate in CODECS]
     return next(
-        encoder for encoder in encoders if encoder.name in supported and encoder.takes(first)
+        encoder
+        for encoder in encoders
+        if encoder.name in supported and encoder.takes(first) and _is_written(encoder, suffix)
     )
+
+
+def _is_written(encoder: Encoder, suffix: str) -> bool:
+    """Return whether a file can hold what an encoder makes: some claim more than they accept."""
+    av = pyav()
+    trial = av.open(io.BytesIO(), "w", format=MUXERS[suffix])
+    try:
+        stream = trial.add_stream(encoder.name, rate=25, options=encoder.options)
+        context = stream.codec_context
+        context.width = context.height = 2 * _LARGEST_BLOCK
+        context.pix_fmt = av.Codec(encoder.name, "w").video_formats[0].name
+        trial.start_encoding()
+    except av.FFmpegError:
+        return False
+    finally:
+        trial.close()
+    return True
 
 
 def _format_for(encoder: Encoder, first: Any, notes: dict[str, None]) -> str:
@@ -348,25 +375,6 @@ def _format_for(encoder: Encoder, first: Any, notes: dict[str, None]) -> str:
     if loss & 0x3F:
         notes[f"the pixel format {name} was replaced by {best.name}"] = None
     return str(best.name)
-
-
-def _copied(container: Any, old: Any, name: str, notes: dict[str, None]) -> Any:
-    """Add a stream whose packets are copied; returns None, and adds a note, if the file cannot hold it."""
-    if old.type == "data":
-        # Time codes and chapters are metadata, from which such streams are made again.
-        if old.codec_context is not None or old.codec_tag not in ("tmcd", "text"):
-            notes["a stream of other data was dropped"] = None
-        return None
-    try:
-        new = container.add_stream_from_template(old, opaque=True)
-    except ValueError:
-        notes[
-            f"{name} files cannot hold the {old.type} ({old.codec_context.name}), which was dropped"
-        ] = None
-        return None
-    new.metadata.update(old.metadata)
-    new.disposition = old.disposition
-    return new
 
 
 def _display_matrix(frame: Any) -> list[int] | None:
