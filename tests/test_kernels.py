@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numba.core.errors import NumbaError
 
+from nlridge import method_names
 from nlridge.kernels import linalg
 from nlridge.kernels.compile import kernel
 from nlridge.kernels.simd import LANES
@@ -241,11 +242,10 @@ def test_the_garbage_collector_is_as_before_after_compiling():
 
 # CPUs with other vectors than those of this one.
 
-CPUS = {  # what a CPU must have to be tested, and how Numba is told to compile for one that has no more
+CPUS = {  # what a CPU must have to stand for another one, and how Numba is told to compile for that
     "SSE2": (["sse2"], "x86-64", ""),
     "AVX": (["avx"], "sandybridge", "+avx"),
     "AVX2": (["avx2", "fma"], "haswell", "+avx,+avx2,+fma"),
-    "AVX-512": (["avx512f"], "skylake-avx512", "+avx,+avx2,+fma,+avx512f"),
 }
 
 
@@ -267,24 +267,25 @@ def run_on(cpu, program):
 @pytest.mark.parametrize("cpu", CPUS)
 def test_all_cpus_agree(cpu):
     """Whatever the number of lanes, and with or without fused multiply-add: the same image, but for rounding."""
-    program = """
-import sys, numpy as np, nlridge
+    if cpu == "AVX2" and LANES == 8:
+        pytest.skip("this CPU has no AVX-512, so that its kernels are those for AVX2")
+    # With as many lanes, one method will do: kernels are compiled for each CPU.
+    methods = list(method_names()) if LANES == 16 and cpu == "AVX2" else ["standard"]
+    program = f"""
+import numpy as np, nlridge
 from nlridge.kernels.simd import LANES
 y, x = np.mgrid[:60, :80]
 noisy = 100 + 50 * np.sin(x / 3) + np.random.default_rng(0).normal(0, 10, x.shape)
-values = {m: nlridge.denoise(noisy, 10, method=m, data_range=255)[20::7, 30::7].tolist() for m in METHODS}
+values = [nlridge.denoise(noisy, 10, method=m, data_range=255)[20::7, 30::7].tolist() for m in {methods}]
 """
-    # The other methods have no vectors of their own, and would be compiled for each CPU.
-    program = program.replace("METHODS", "('fast', 'standard')")
     here = {}
     exec(program, here)
-    values = eval(run_on(cpu, program + "print([LANES, values])"))
-    assert values[0] == (16 if cpu == "AVX-512" else 8)
-    for method, expected in here["values"].items():
-        np.testing.assert_allclose(values[1][method], expected, atol=1e-3)
+    lanes, values = eval(run_on(cpu, program + "print([LANES, values])"))
+    assert lanes == 8
+    np.testing.assert_allclose(values, here["values"], atol=1e-3)
 
 
-@pytest.mark.parametrize("cpu", ["SSE2", "AVX", "AVX2"])
+@pytest.mark.parametrize("cpu", CPUS)
 def test_vectors_are_multiplied_and_added_without_calls(cpu):
     """A CPU without fused multiply-add must not emulate it in software, lane by lane: that took 25 times as long."""
     program = """
@@ -298,7 +299,7 @@ values = np.repeat(np.float32([2, 3, 4]), LANES)
 run(values)
 assert (values[:LANES] == 10).all()
 (code,) = run.inspect_asm().values()
-print(*sorted({word for word in ("fmaf", "mulps", "vmulps", "vfmadd213ps") if f"\\t{word}\\t" in code or f"${word}" in code}))
+print(*[name for name in ("fmaf", "mulps", "vmulps", "vfmadd213ps") if "\\t" + name in code or "$" + name in code])
 """
     expected = {"SSE2": "mulps", "AVX": "vmulps", "AVX2": "vfmadd213ps"}[cpu]
     assert run_on(cpu, program).split() == [expected]
