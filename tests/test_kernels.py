@@ -5,14 +5,16 @@ import os
 import subprocess
 import sys
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from numba.core.errors import NumbaError
 
-from nlridge import denoise, method_names
+from nlridge import method_names
 from nlridge.kernels import linalg
 from nlridge.kernels.compile import kernel
 from nlridge.kernels.simd import LANES
+from nlridge.kernels.target import TARGET, fuses, has_vectors
 from nlridge.progress import progress_reporter
 
 
@@ -84,7 +86,7 @@ from nlridge.kernels.compile import announcing, kernel
 def twice(x):
     return 2 * x
 
-with announcing(lambda: print("compiled", end=" ")):
+with announcing(lambda words: print("compiled", end=" ")):
     print(twice(21.0))
 """
 
@@ -138,7 +140,7 @@ def test_a_cache_that_cannot_be_written_does_not_stop_the_program(tiny):
     assert "RuntimeWarning: nlridge cannot save its compiled kernels" in done.stderr
 
 
-SAID = "nlridge is compiling for this CPU; this takes a few seconds and happens only once"
+SAID = "nlridge is compiling for this CPU, once; this takes about ten seconds"
 
 
 def test_a_library_that_compiles_logs_it_once(tmp_path):
@@ -178,9 +180,25 @@ def test_a_progress_bar_says_that_it_compiles(capsys):
     exec("def twice(x): return 2 * x", functions)  # not in a file, and so never cached
     with progress_reporter(True, 2, "block") as tick:
         kernel(functions["twice"])(1.0)
-        assert "compiling for this CPU, once" in capsys.readouterr().err
+        said = capsys.readouterr().err
         tick()
-    assert SAID not in capsys.readouterr().err
+    assert "compiling for this CPU" in said
+    assert "once" not in said
+    assert "nlridge is compiling" not in said + capsys.readouterr().err
+
+
+def test_without_numbas_compiler_nothing_starts():
+    """Rather than a TypeError on the way."""
+    for command in (["-c", "import nlridge; nlridge.denoise"], ["-m", "nlridge", "methods"]):
+        done = subprocess.run(
+            [sys.executable, *command],
+            env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+            capture_output=True,
+            text=True,
+        )
+        assert (done.returncode, done.stdout) == (1, "")
+        error = done.stderr.splitlines()[-1].partition(": ")[2]
+        assert error == "kernels cannot be compiled while NUMBA_DISABLE_JIT is set; unset it to use nlridge"  # fmt: skip
 
 
 def test_a_process_loads_only_what_it_needs():
@@ -222,41 +240,105 @@ def test_the_garbage_collector_is_as_before_after_compiling():
         gc.enable()
 
 
-@pytest.mark.parametrize("features", ["without AVX-512", "as it is"])
-def test_both_vector_widths_agree(features):
-    """The kernels for 8 and for 16 lanes return the same image, but for rounding."""
-    import llvmlite.binding as llvm
+# CPUs with other vectors than those of this one.
 
-    host = llvm.get_host_cpu_features()
-    if not host.get("avx512f", False):
-        pytest.skip("this CPU has no AVX-512, so there is one width only")
-    narrow = ",".join(
-        ("-" if name.startswith(("avx512", "avx10", "amx", "evex512")) or not on else "+") + name
-        for name, on in host.items()
-    )
-    environment = {}
-    if features == "without AVX-512":
-        environment = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": narrow}
-    program = """
-import numpy as np, nlridge
-from nlridge.kernels.simd import LANES
-y, x = np.mgrid[:60, :80]
-noisy = 100 + 50 * np.sin(x / 3) + np.random.default_rng(0).normal(0, 10, x.shape)
-print(LANES, [float(nlridge.denoise(noisy, 10, method=m, data_range=255)[20, 30]) for m in nlridge.method_names()])
-"""
+CPUS = {  # what a CPU must have to stand for another one, and how Numba is told to compile for that
+    "SSE2": (["sse2"], "x86-64", ""),
+    "AVX": (["avx"], "sandybridge", "+avx"),
+    "AVX2": (["avx2", "fma"], "haswell", "+avx,+avx2,+fma"),
+}
+
+
+def run_on(cpu, program):
+    """What a program prints if its kernels are compiled for a CPU."""
+    required, name, features = CPUS[cpu]
+    if not all(llvm.get_host_cpu_features().get(feature, False) for feature in required):
+        pytest.skip(f"this CPU has no {cpu}")
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env={**os.environ, **environment},
+        env={**os.environ, "NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features},
         check=True,
         capture_output=True,
         text=True,
     )
-    lanes, values = done.stdout.split(" ", 1)
-    assert lanes == ("8" if environment else "16")
-    x = np.mgrid[:60, :80][1]
-    noisy = 100 + 50 * np.sin(x / 3) + np.random.default_rng(0).normal(0, 10, x.shape)
-    here = [float(denoise(noisy, 10, method=m, data_range=255)[20, 30]) for m in method_names()]
-    np.testing.assert_allclose(np.fromstring(values.strip(" []\n"), sep=","), here, atol=1e-3)
+    return done.stdout
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_all_cpus_agree(cpu):
+    """Whatever the number of lanes, and with or without fused multiply-add: the same image, but for rounding."""
+    if cpu == "AVX2" and LANES == 8:
+        pytest.skip("this CPU has no AVX-512, so that its kernels are those for AVX2")
+    # With as many lanes, one method will do: kernels are compiled for each CPU.
+    methods = list(method_names()) if LANES == 16 and cpu == "AVX2" else ["standard"]
+    program = f"""
+import numpy as np, nlridge
+from nlridge.kernels.simd import LANES
+y, x = np.mgrid[:60, :80]
+noisy = 100 + 50 * np.sin(x / 3) + np.random.default_rng(0).normal(0, 10, x.shape)
+values = [nlridge.denoise(noisy, 10, method=m, data_range=255)[20::7, 30::7].tolist() for m in {methods}]
+"""
+    here = {}
+    exec(program, here)
+    lanes, values = eval(run_on(cpu, program + "print([LANES, values])"))
+    assert lanes == 8
+    np.testing.assert_allclose(values, here["values"], atol=1e-3)
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_vectors_are_multiplied_and_added_without_calls(cpu):
+    """A CPU without fused multiply-add must not emulate it in software, lane by lane: that took 25 times as long."""
+    program = """
+import numpy as np
+from nlridge.kernels.compile import kernel
+from nlridge.kernels.simd import LANES, fma, load, store
+@kernel
+def run(values):
+    store(values, 0, fma(load(values, 0), load(values, LANES), load(values, 2 * LANES)))
+values = np.repeat(np.float32([2, 3, 4]), LANES)
+run(values)
+assert (values[:LANES] == 10).all()
+(code,) = run.inspect_asm().values()
+print(*[name for name in ("fmaf", "mulps", "vmulps", "vfmadd213ps") if "\\t" + name in code or "$" + name in code])
+"""
+    expected = {"SSE2": "mulps", "AVX": "vmulps", "AVX2": "vfmadd213ps"}[cpu]
+    assert run_on(cpu, program).split() == [expected]
+
+
+def test_what_other_cpus_do_with_vectors():
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    intel, arm, risc = (
+        "x86_64-unknown-linux-gnu",
+        "aarch64-unknown-linux-gnu",
+        "riscv64-unknown-linux-gnu",
+    )
+    assert has_vectors(*TARGET)
+    for target, vectors, fused in [
+        ((intel, "generic", ""), True, False),
+        ((intel, "generic", "+avx"), True, False),
+        ((intel, "haswell", ""), True, True),
+        ((arm, "generic", ""), True, True),
+        ((risc, "generic-rv64", "+f,+d"), False, True),
+        (("i686-unknown-linux-gnu", "i686", ""), False, None),
+    ]:
+        assert has_vectors(*target) == vectors
+        assert fused is None or fuses(*target) == fused
+
+
+def test_a_cpu_without_vectors_is_slow_and_this_is_said_once():
+    program = """
+from nlridge.kernels import compile
+compile.TARGET = ("riscv64-unknown-linux-gnu", "generic-rv64", "+f,+d")
+import llvmlite.binding as llvm
+llvm.initialize_all_targets(), llvm.initialize_all_asmprinters()
+double = compile.kernel(lambda x: 2 * x)
+print(double(1), double(1.5))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "2 3.0\n"
+    said = "nlridge finds no vector instructions on this CPU, and takes several times as long as on one that has them"  # fmt: skip
+    assert done.stderr.splitlines().count(said) == 1
 
 
 def test_results_do_not_depend_on_the_order_of_loading():

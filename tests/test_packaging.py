@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 import nlridge
 
@@ -46,6 +47,7 @@ def test_the_archives_hold_what_they_should(archives):
     assert {
         "nlridge/__init__.py",
         "nlridge/py.typed",
+        "nlridge/cli/cameraman.png",
         "nlridge/pages/report.html",
         "nlridge/display/stage.js",
     } <= set(names)
@@ -81,9 +83,13 @@ def test_the_wheel_works_in_a_clean_environment(archives, tmp_path):
 
 
 def test_the_citation_has_this_version_and_the_paper():
-    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert f"\nversion: {nlridge.__version__}\n" in citation
-    assert re.search(r"preferred-citation:.*Herbreteau.*Kervrann.*year: 2022", citation, re.DOTALL)
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == nlridge.__version__
+    paper = citation["preferred-citation"]
+    assert [author["family-names"] for author in paper["authors"]] == ["Herbreteau", "Kervrann"]
+    assert paper["title"].endswith("the NL-Ridge approach")
+    (reference,) = citation["references"]
+    assert reference.items() >= paper.items()
 
 
 WITHOUT_FILES = """

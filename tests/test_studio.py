@@ -361,7 +361,7 @@ def test_pages_are_told_while_kernels_are_compiled(tmp_path):
             until(lambda: running.studio.events._clients)
             with running.studio.worker._saying_when_compiling():
                 assert page.get("/api/state")[1]["compiling"] is False
-                compile._announcers[-1]()  # as for the first kernel that is not on the disk
+                compile._announcers[-1]("compiling")  # as for a kernel that is not on the disk
                 assert page.get("/api/state")[1]["compiling"] is True
             assert page.get("/api/state")[1]["compiling"] is False
             until(lambda: len([event for event in events if event["type"] == "compiling"]) == 2)

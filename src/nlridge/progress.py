@@ -38,7 +38,7 @@ def progress_reporter(progress: Progress, total: int, unit: str) -> Iterator[Tic
         with (
             # Parts take different times: the mean rate since the start predicts more than the latest one.
             tqdm(total=total, desc="denoising", unit=unit, leave=False, smoothing=0) as bar,
-            announcing(lambda: bar.set_description_str("compiling for this CPU, once")),
+            announcing(bar.set_description_str),
         ):
 
             def advance(count: int = 1, *, already: bool = False) -> None:

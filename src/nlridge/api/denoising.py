@@ -205,7 +205,7 @@ def denoise(
     **Method.** Groups of similar patches are denoised jointly and averaged back into the image, in two
     steps or more; the result of the first step, the pilot, guides the others [1]_.
 
-    **Time and memory.** The first call with a method compiles it for this CPU. This takes a few seconds
+    **Time and memory.** The first call with a method compiles it for this CPU. This takes about ten seconds
     and is cached on disk; the logger "nlridge" or the progress bar reports it. Afterwards, the time is
     proportional to the number of pixels. Memory use is about five float32 images (seven for colour), and
     three times as much while the noise is estimated or if it varies from pixel to pixel. "standard"

@@ -69,9 +69,9 @@ def studio(options: Namespace) -> int:
 
 @contextmanager
 def _announce_compilation(quiet: bool) -> Iterator[None]:
-    def announce() -> None:
+    def announce(words: str) -> None:
         if not quiet:
-            tqdm.write("compiling for this CPU, once ...", file=sys.stderr)
+            tqdm.write(f"{words} ...", file=sys.stderr)
 
     with announcing(announce):
         yield

@@ -11,7 +11,6 @@ from PIL import Image, ImageDraw, ImageFont
 
 from ..api.denoising import denoise
 from ..api.details import denoise_with_details, in_words
-from ..checks import not_installed
 from ..files import Layer, Picture, format_of, read, write
 from ..files.atomic import expect_new
 from ..files.orientation import upright
@@ -36,7 +35,7 @@ def demonstrate(path: str | None, sigma: float | None, method: str, output: str 
     expect_new("output", output, overwrite=may_replace)
     format_of(Path(output).suffix)
     if path is None:
-        name, truth = "scikit-image's photograph of a cameraman", _sample()
+        name, truth = "a photograph of a cameraman", _sample()
         sigma = 25.0 if sigma is None else sigma
         noise = np.random.default_rng(0).normal(0, 1, truth.shape)
         noisy = (truth + sigma * noise).astype(np.float32)
@@ -78,13 +77,9 @@ def demonstrate(path: str | None, sigma: float | None, method: str, output: str 
 
 
 def _sample() -> Pixels:
-    try:
-        from skimage import data
-    except ImportError:
-        advice = not_installed("the sample photograph needs", "scikit-image")
-        raise ImportError(f"{advice}, or pass an image of your own") from None
-    camera: Pixels = data.camera()
-    return camera
+    # By Lav Varshney, who placed it in the public domain (CC0); it is also one of scikit-image's images.
+    with Image.open(Path(__file__).with_name("cameraman.png")) as image:
+        return np.asarray(image)
 
 
 def _read(path: str) -> Pixels:

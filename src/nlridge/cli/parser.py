@@ -378,6 +378,7 @@ def _add_demo(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     _add_method(parser)
     parser.add_argument(
+        "-o",
         "--output",
         metavar="FILE",
         help="new file for the side-by-side image (default: demo.png, which is replaced if it exists)",

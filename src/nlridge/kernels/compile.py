@@ -25,6 +25,13 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.runtime import rtsys
 
+from .target import TARGET, has_vectors
+
+if numba.config.DISABLE_JIT:
+    raise ImportError(
+        "kernels cannot be compiled while NUMBA_DISABLE_JIT is set; unset it to use nlridge"
+    )
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 # The compiler may neither reorder sums nor fuse operations: a part that several kernels call exists in several copies
@@ -224,12 +231,13 @@ def compiled(function: F, signature: Any) -> F:
 
 
 @contextmanager
-def announcing(announce: Callable[[], None]) -> Iterator[None]:
+def announcing(announce: Callable[[str], object]) -> Iterator[None]:
     """Call `announce`, once, if a kernel has to be compiled rather than loaded from disk.
 
-    Outside this context, a message is logged.
+    It receives a few words that say so, and whether what is compiled is kept for other processes. Outside this context,
+    a message is logged.
     """
-    once = cache(announce)
+    once = _once(announce)
     _announcers.append(once)
     try:
         yield
@@ -237,13 +245,32 @@ def announcing(announce: Callable[[], None]) -> Iterator[None]:
         _announcers.remove(once)
 
 
+def _once(announce: Callable[[str], object]) -> Callable[[str], None]:
+    """A function that calls `announce` the first time only, whatever the words."""
+    left = [announce]
+
+    def announce_once(words: str) -> None:
+        if left:
+            left.pop()(words)
+
+    return announce_once
+
+
+# Logged rather than issued as warnings: the caller cannot avoid it, and where warnings are errors, only the first
+# process would fail.
+
+
+@_once
+def _log(words: str) -> None:
+    getLogger("nlridge").warning("nlridge is %s; this takes about ten seconds", words)
+
+
 @cache
-def _log() -> None:
-    # Logged rather than issued as a warning: the caller cannot avoid it, and where warnings are errors, only the first
-    # process would fail.
-    getLogger("nlridge").warning(
-        "nlridge is compiling for this CPU; this takes a few seconds and happens only once"
-    )
+def _log_if_slow() -> None:
+    if not has_vectors(*TARGET):
+        getLogger("nlridge").warning(
+            "nlridge finds no vector instructions on this CPU, and takes several times as long as on one that has them"
+        )
 
 
 class _Listener(event.Listener):
@@ -254,7 +281,9 @@ class _Listener(event.Listener):
 
     def on_start(self, event):
         if event.data["dispatcher"] in _kernels:  # not a function of another package
-            _announcers[-1]()
+            kept = isinstance(event.data["dispatcher"]._cache, _Cache) and not _warnings_given
+            _announcers[-1]("compiling for this CPU" + kept * ", once")
+            _log_if_slow()
             self._resume.append(gc.isenabled())
             gc.disable()
 
@@ -278,5 +307,5 @@ _preparations: list[Callable[[], None]] = []
 _warnings_given: list[bool] = []
 _lock = threading.Lock()
 _kernels: WeakSet[Any] = WeakSet()
-_announcers: list[Callable[[], None]] = [_log]
+_announcers: list[Callable[[str], None]] = [_log]
 event.register("numba:compile", _Listener())

@@ -1,8 +1,9 @@
 """Vectors of float32 as a Numba type, so that SIMD kernels can be written in plain Python.
 
 All explicit SIMD of the package is in this file. `LANES` is the natural vector width of the CPU that
-the kernels are compiled for; LLVM translates the vectors to AVX-512, AVX2 or NEON. Operations take a
-flat array and an offset into it, and check neither: callers pad their buffers.
+the kernels are compiled for; LLVM translates the vectors to AVX-512, AVX2 or AVX, or to pairs of vectors
+of SSE2 or NEON. Operations take a flat array and an offset into it, and check neither: callers pad their
+buffers.
 """
 
 import operator
@@ -13,13 +14,12 @@ from llvmlite import ir
 from llvmlite.binding import add_symbol
 from numba import types
 from numba.core import cgutils
-from numba.core.registry import cpu_target
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
 from .compile import before_kernels, kernel, prepare
+from .target import TARGET, multiply_add
 
-_FEATURES = str(cpu_target.target_context.codegen().magic_tuple()[2])
-LANES = 16 if "+avx512f" in _FEATURES else 8
+LANES = 16 if "+avx512f" in str(TARGET[2]) else 8
 NARROW = 8  # a vector of 8 lanes takes half the time of one of 16
 
 _INDEX = ir.IntType(64)
@@ -78,14 +78,6 @@ def _whole(builder: Any, narrow: Any) -> Any:
     count = narrow.type.count
     lanes = [min(lane, count) for lane in range(LANES)]
     return _shuffle(builder, narrow, ir.Constant(narrow.type, None), lanes)
-
-
-def _fma(builder: Any, x: Any, y: Any, z: Any) -> Any:
-    signature = ir.FunctionType(x.type, [x.type] * 3)
-    function = cgutils.get_or_insert_function(
-        builder.module, signature, f"llvm.fma.v{x.type.count}f32"
-    )
-    return builder.call(function, [x, y, z])
 
 
 def _larger(builder: Any, x: Any, y: Any) -> Any:
@@ -153,10 +145,10 @@ def splat_narrow(context, scalar):
 
 @intrinsic
 def fma(context, x, y, z):
-    """x * y + z."""
+    """x * y + z, rounded once or twice: see `multiply_add`."""
 
     def generate(context, builder, signature, args):
-        return _fma(builder, *args)
+        return multiply_add(builder, *args)
 
     return x(x, x, x), generate
 
@@ -339,7 +331,7 @@ def inverse_factor_tile(count: int) -> Any:
                     multiplier = _shuffle(builder, multipliers, _UNDEFINED, [i] * LANES)
                     others = [LANES if j == k else j for j in range(LANES)]
                     row = _shuffle(builder, rows[i], _ZERO, others)
-                    rows[i] = _fma(builder, multiplier, pivot_row, row)
+                    rows[i] = multiply_add(builder, multiplier, pivot_row, row)
                 left = [j if j <= k else LANES for j in range(LANES)]
                 scale = _splat(builder, builder.call(square_root, [inverse]))
                 rows[k] = builder.fmul(_shuffle(builder, pivot_row, _ZERO, left), scale)
@@ -449,7 +441,7 @@ def _define_tiles(function: Any) -> None:
                 factor = builder.load(builder.gep(A, [place]))
                 for s, term in zip(row, terms, strict=True):
                     factors = _splat(builder, factor, term.type)
-                    builder.store(_fma(builder, factors, term, builder.load(s)), s)
+                    builder.store(multiply_add(builder, factors, term, builder.load(s)), s)
         results = [
             (
                 builder.add(_times(builder, c_row, i), ir.Constant(_INDEX, LANES * v)),
@@ -497,7 +489,7 @@ def distance_tile(vectors: int, widths: tuple[int, int] | None = None) -> Any:
                 for v, s in enumerate(sums):
                     place = builder.add(first, ir.Constant(_INDEX, LANES * v))
                     e = builder.fsub(pixel, _load(builder, image, place))
-                    builder.store(_fma(builder, e, e, builder.load(s)), s)
+                    builder.store(multiply_add(builder, e, e, builder.load(s)), s)
 
             with cgutils.for_range(builder, rows) as row:
                 down = builder.mul(row.index, image_row)

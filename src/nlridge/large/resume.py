@@ -21,6 +21,7 @@ import numpy as np
 from .. import __version__
 from ..files.atomic import lock, put, put_back, writing
 from ..kernels.simd import LANES
+from ..kernels.target import TARGET, fuses
 from ..planning.plan import Plan
 from .disk import NewArray, metadata_of
 from .frames import Source
@@ -117,7 +118,7 @@ def run_folder_for(work_folder: Path, spec: NewArray, out: Path, unit: str) -> P
 
     Each kind has its own subfolder, so that a worker still busy with an interrupted run does not disturb the next.
     """
-    made_by = [__version__, _digest_of_sources(), LANES]
+    made_by = [__version__, _digest_of_sources(), LANES, fuses(*TARGET)]
     about = [spec.shape, str(spec.dtype), spec.axes, spec.tile, metadata_of(spec.like)]
     kind = [*made_by, unit, *about]
     mine = work_folder / _short_digest(kind)

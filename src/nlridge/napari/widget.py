@@ -337,8 +337,8 @@ class _Worker(WorkerBase):
                 share = done
                 self.yielded.emit((done, "Denoising ..." if done else ""))
 
-        def say_compiling() -> None:
-            self.yielded.emit((share, "Compiling for this CPU, once ..."))
+        def say_compiling(words: str) -> None:
+            self.yielded.emit((share, f"{words[0].upper()}{words[1:]} ..."))
 
         with announcing(say_compiling):
             result = denoised(self.task, progress)

@@ -145,7 +145,7 @@ class Worker:
             self.events.publish(type="compiling", compiling=compiling)
 
         try:
-            with announcing(lambda: say(True)):
+            with announcing(lambda _: say(True)):
                 yield
         finally:
             if self.is_compiling:

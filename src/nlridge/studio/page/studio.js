@@ -639,7 +639,7 @@ const RECEIVERS = {
 // Says that denoising is yet to be compiled, which happens at the first start.
 function drawCompiling(compiling) {
   const [words] = at("compiling").getElementsByTagName("p");
-  words.textContent = compiling ? "Compiling for this computer's processor. This happens once and takes about 15 seconds." : "";
+  words.textContent = compiling ? "Compiling for this computer's processor, which takes about 15 seconds." : "";
   at("compiling").hidden = !compiling;
 }
 
