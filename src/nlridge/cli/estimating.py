@@ -27,13 +27,16 @@ def noise(options: Namespace) -> int:
             models, notes = _noise_in(source.path, axes, options.dataset, options.kind)
             for note in notes:
                 report_note(f"{source.path}: {note}")
-            for model, frame, frames in models:
+            for model, words, frame, frames in models:
                 if options.json:
                     line = {"input": str(source.path), "frame": frame, "frames": frames}
-                    print(json.dumps({**line, "noise": noise_as_json(model)}), flush=True)
+                    print(
+                        json.dumps({**line, "noise": noise_as_json(model), "in_words": words}),
+                        flush=True,
+                    )
                 else:
                     which = f" (frame {frame} of {frames})" if frames > 1 else ""
-                    print(printable(f"{source.path}{which}: {model}"), flush=True)
+                    print(printable(f"{source.path}{which}: {words}; {model}"), flush=True)
         except BrokenPipeError:
             raise
         except FAILURES as error:
@@ -47,12 +50,12 @@ def noise(options: Namespace) -> int:
 
 def _noise_in(
     path: Path, axes: str | None, dataset: str | None, kind: str
-) -> tuple[Iterable[tuple[Noise, int, int]], list[str]]:
+) -> tuple[Iterable[tuple[Noise, str, int, int]], list[str]]:
     """Return the noise in a file (see `noise_in`), and notes."""
     if is_video_name(path):
         return [noise_in_clip(path, kind)], notes_on_axes(axes, [""])
     if is_zarr_name(path):
-        model, frame, frames, notes = noise_in_sample(path, axes, kind)
-        return [(model, frame, frames)], notes
+        model, words, frame, frames, notes = noise_in_sample(path, axes, kind)
+        return [(model, words, frame, frames)], notes
     picture = read(path, axes, dataset)
     return noise_in(picture, kind), notes_on_axes(axes, (layer.axes for layer in picture.layers))
