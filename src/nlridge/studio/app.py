@@ -31,7 +31,9 @@ from .limits import Limits
 from .messages import checked_settings, checked_view, mapping, parsed
 from .opening import file_name, opened
 from .parts import arguments_of
+from .refusals import refusal
 from .saving import expect_no_link, saved, target_of
+from .security import POLICY
 from .tiles import LAYERS, tile
 from .work import Worker
 
@@ -336,7 +338,8 @@ async def _refuse(request: Request, error: Exception) -> Response:
         status = 422 if isinstance(error, OSError | MemoryError | ImportError) else 400
         status = 409 if isinstance(error, FileExistsError) else status
         sentence = in_one_sentence(error)
-    return JSONResponse({"error": sentence}, status)
+    body, headers = refusal(request.headers.get("accept", ""), sentence, POLICY)
+    return Response(body, status, headers)
 
 
 def _page() -> tuple[Any, dict[str, Any]]:
