@@ -367,7 +367,8 @@ def test_the_command_line_denoises_clips_and_images_in_a_folder(tmp_path, capsys
     assert np.sqrt(np.mean((after - scene) ** 2)) < 7
     assert main([*words, "--overwrite"]) == 0
     how = "denoised together in time, with" if frames == "auto" else "the first with"
-    words = f"a_denoised.mkv: 4 frames, {how} strong noise, about 5% of the range; {clip['noise']['words']} (given); removed "
+    assert clip["in_words"] == "very strong noise, about 5% of the range"
+    words = f"a_denoised.mkv: 4 frames, {how} {clip['in_words']}; {clip['noise']['words']} (given); removed "
     printed = capsys.readouterr().out
     assert words in printed
     share = int(re.search(r"\(rms\), (\d+)% of its level", printed)[1])

@@ -129,8 +129,10 @@ def is_photograph(picture: Picture, layer: Layer) -> bool:
 
 def ends_of(frame: Pixels) -> tuple[float, float]:
     """Return the darkest and the brightest value of an image, without a few outliers."""
-    values = frame.reshape(-1)[:: -(-frame.size // _SAMPLE)].astype(np.float64)
-    values = values[np.isfinite(values)]
+    step = math.ceil(math.sqrt(frame.size / _SAMPLE)) or 1
+    longest = sorted(frame.shape)[-2:]
+    some = frame[tuple(slice(None, None, step if n in longest else 1) for n in frame.shape)]
+    values = some[np.isfinite(some)].astype(np.float64)
     low, high = np.percentile(values, [0.1, 99.9]) if values.size else (0.0, 0.0)
     return float(low), float(high)
 

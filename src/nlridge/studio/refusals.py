@@ -19,7 +19,8 @@ def refusal(accept: str, sentence: str, policy: str) -> tuple[bytes, Headers]:
     if "text/html" not in accept.lower():
         return json.dumps({"error": sentence}).encode(), {"content-type": "application/json"}
     template, style = _page()
-    words = html.escape(sentence[:1].upper() + sentence[1:])
+    what, _, _ = sentence.partition(";")  # what to do is on the page
+    words = html.escape(what[:1].upper() + what[1:])
     page = Template(template).substitute(style=style, sentence=words)
     return page.encode(), {
         "content-type": "text/html; charset=utf-8",
