@@ -335,7 +335,7 @@ function drawStatus() {
   const words = error || (progress ? progress.words || { visible: "Denoising the visible part …", whole: "Denoising the whole image …" }[progress.stage]
     : result ? (result.seconds < 0.05 ? "Done." : `Done in ${result.seconds.toFixed(result.seconds < 10 ? 1 : 0)} s.`) : image.noise ? "Denoising …" : "Estimating the noise …");
   if (at("status").textContent !== asSentence(words)) at("status").textContent = asSentence(words);
-  at("left").textContent = progress && !error ? timeLeft(progress.left) : "";
+  at("time-left").textContent = progress && !error ? timeLeft(progress.left) : "";
   at("status").classList.toggle("failed", Boolean(error));
   at("progress").hidden = !progress;
   if (progress) at("progress").value = progress.done;
