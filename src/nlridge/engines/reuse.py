@@ -21,6 +21,9 @@ from .grid import Image, Window, lines, reach, whole_window
 
 MOST = 2**29
 """Bytes that are kept, by default."""
+_GROUPS = (
+    8  # groups may take this many times the memory of the image in which they are searched for
+)
 
 
 class Kept:
@@ -63,9 +66,7 @@ class Kept:
             if not step.is_second:
                 return self._first(inputs, step, window, tick, partial(run_with, groups))
             if follows_pilot and not groups:
-                return self._second(
-                    inputs, step, window, {} if groups is None else groups, run_with
-                )
+                return self._second(inputs, step, window, groups, run_with)
             return run_with(groups)
 
         return run
@@ -101,11 +102,15 @@ class Kept:
         inputs: StepInputs,
         step: Pass,
         window: Window | None,
-        groups: dict[Any, Any],
-        run: Callable[[dict[Any, Any]], tuple[Image, Image]],
+        groups: dict[Any, Any] | None,
+        run: Callable[[dict[Any, Any] | None], tuple[Image, Image]],
     ) -> tuple[Image, Image]:
         """The results of the first pass of a second step, whose search does not depend on the strength."""
-        key = _digest(step, inputs.noisy.shape, window, _read(inputs.similar, step, window))
+        similar = _read(inputs.similar, step, window)
+        if similar.nbytes > self._most / _GROUPS:
+            return run(groups)
+        groups = {} if groups is None else groups
+        key = _digest(step, inputs.noisy.shape, window, similar)
         groups.update(self._found(key) or {})
         results = run(groups)
         self._keep(key, dict(groups))

@@ -270,7 +270,7 @@ const strongest = () => Number(at("strength").max);
 
 function drawMore() {
   const { noise, settings } = current;
-  const none = noise && noise.sure && noise.level === 0;
+  const none = Boolean(noise) && noise.level === 0;
   const most = settings.strength >= strongest();
   at("more").disabled = none || most;
   at("more-words").textContent = none ? "No noise was found to remove. If you see some, select “no: the level is known” below and enter its standard deviation."
