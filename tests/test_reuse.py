@@ -1,5 +1,7 @@
 """What is kept of one strength for the next: less work, and the same bits."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from nlridge.planning.options import checked_options
 
 
 def scene(channels=1, seed=0):
-    y, x = np.mgrid[:88, :104]
+    y, x = np.mgrid[:64, :72]
     clean = 120 + 60 * np.sin(x / 9) * np.cos(y / 7) + 20 * np.arange(channels)[:, None, None]
     return (clean + np.random.default_rng(seed).normal(0, 15, clean.shape)).astype(np.float32)
 
@@ -21,7 +23,7 @@ def scene(channels=1, seed=0):
 CASES = {
     "gray": (scene(), nlridge.GaussianNoise(15)),
     "colour": (scene(3), nlridge.GaussianNoise(15)),
-    "map": (scene(), nlridge.GaussianNoise(np.linspace(10, 20, 88 * 104).reshape(88, 104))),
+    "map": (scene(), nlridge.GaussianNoise(np.linspace(10, 20, 64 * 72).reshape(64, 72))),
     "short": (scene(3), nlridge.CorrelatedNoise.from_kernel(15, [[1, 2, 1]])),
     "long": (scene(), nlridge.CorrelatedNoise.lines(15)),
     "photons": (
@@ -39,6 +41,12 @@ def planned(image, noise, method="standard", **tuning):
     return frame_for(image, missing, levels, options, 1)
 
 
+@cache
+def denoised(case, strength, colour):
+    image, noise = CASES[case]
+    return nlridge.denoise(image, noise=noise, strength=strength, colour=colour, channel_axis=0)
+
+
 @pytest.fixture
 def passes(monkeypatch):
     """The passes that the engine runs, as whether each is of the second step, and whether it had groups."""
@@ -53,16 +61,13 @@ def passes(monkeypatch):
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("window", [None, Window(range(20, 60), range(10, 90))])
+@pytest.mark.parametrize("window", [None, Window(range(20, 50), range(10, 60))])
 def test_the_bits_are_those_of_a_run_that_keeps_nothing(case, window):
     image, noise = CASES[case]
     kept = Kept()
-    tunings = [(1.0, 1.0), (1.5, 1.0), (0.6, 1.0), (1.5, 1.0)]
-    if len(image) > 1:
-        tunings += [(2.2, 0.7), (1.5, 2.0)]
-    for strength, colour in tunings:
+    for strength, colour in [(1.0, 1.0), (1.5, 1.0), (0.6, 1.0), *[(2.2, 0.7)] * (len(image) > 1)]:
         frame = planned(image, noise, strength=strength, colour=colour)
-        expected = nlridge.denoise(image, noise=noise, strength=strength, colour=colour, channel_axis=0)  # fmt: skip
+        expected = denoised(case, strength, colour)
         if window:
             expected = expected[:, *(slice(span.start, span.stop) for span in window)]
         result = denoise_frame(frame, 1, False, window, kept)
@@ -80,7 +85,7 @@ def test_missing_pixels_keep_their_bits():
 
 
 @pytest.mark.parametrize("method", ["fast", "standard"])
-@pytest.mark.parametrize("window", [None, Window(range(20, 60), range(10, 90))])
+@pytest.mark.parametrize("window", [None, Window(range(20, 50), range(10, 60))])
 def test_from_a_strength_of_one_on_first_steps_and_first_searches_are_not_repeated(
     method, window, passes
 ):
@@ -105,7 +110,7 @@ def test_progress_ends_at_the_end():
     image, noise = CASES["colour"]
     kept = Kept()
     for strength in (1.0, 1.5):
-        for window in (None, Window(range(20, 60), range(10, 90))):
+        for window in (None, Window(range(20, 50), range(10, 60))):
             said = []
             frame = planned(image, noise, strength=strength)
             denoise_frame(frame, 1, lambda *share, said=said: said.append(share), window, kept)
@@ -115,12 +120,12 @@ def test_progress_ends_at_the_end():
 
 def test_no_more_is_kept_than_allowed():
     image, noise = CASES["colour"]
-    for most in (0, 10**5, 10**6):
+    for most in (0, 10**5):
         kept = Kept(most)
-        for strength in (1.0, 0.8, 1.2):
+        for strength in (1.0, 1.5):
             frame = planned(image, noise, strength=strength)
-            expected = nlridge.denoise(image, noise=noise, strength=strength, channel_axis=0)
-            np.testing.assert_array_equal(denoise_frame(frame, 1, False, None, kept), expected)
+            result = denoise_frame(frame, 1, False, None, kept)
+            np.testing.assert_array_equal(result, denoised("colour", strength, 1.0))
             assert kept.nbytes <= most
     assert kept.nbytes > 0
     kept.clear()
