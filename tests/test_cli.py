@@ -249,7 +249,7 @@ def test_denoise_tile_by_tile_in_a_fresh_process(noisy, tmp_path):
 def test_noise_in_a_fresh_process(noisy):
     done = nlridge("noise", noisy)
     assert done.returncode == 0
-    assert done.stdout.count(": Gaussian noise with a standard deviation of ") == 6
+    assert done.stdout.count("; Gaussian noise with a standard deviation of ") == 6
 
 
 @pytest.mark.parametrize("name", ["a.webp", "a.npy", "a.fits"])

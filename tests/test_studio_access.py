@@ -174,3 +174,28 @@ def test_of_many_visitors_at_once_one_is_admitted(tmp_path):
             for replayed in (cookie, renamed):
                 assert stranger.get("/api/state", Cookie=replayed)[0] == 403
             assert stranger.get(path, Cookie=None)[0] == 403
+
+
+def test_a_person_who_may_not_enter_gets_a_page_that_says_what_to_do(tmp_path):
+    """Another browser, or the same without its cookie: what was JSON is for scripts alone."""
+    browsers = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+    with serving(tmp_path) as running:
+        page = Page(running.address)
+        stranger = {**browsers, "Cookie": None}
+        for path, words in ((f"/?{page.query}", "This address was used before"), ("/", "This page needs the address")):  # fmt: skip
+            status, answer, headers = page.get(path, **stranger)
+            assert (status, headers["content-type"]) == (403, "text/html; charset=utf-8")
+            assert "set-cookie" not in headers
+            text = answer.decode()
+            assert f"<strong>{words}" in text
+            assert "start it again with <code>nlridge studio</code>" in text
+            assert '<a href="/">' in text
+            assert page.query.partition("=")[2] not in text
+        status, answer, headers = page.get("/x<script>", **browsers)  # who has access as well
+        assert (status, b"There is no such address" in answer) == (404, True)
+        assert b"<script>" not in answer
+        policy = headers["content-security-policy"].split("; ")
+        assert {"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"} <= set(policy)
+        assert not any("unsafe" in rule for rule in policy)
+        assert page.get("/api/state", Cookie=None, Accept="*/*")[1]["error"].startswith("this page")
+        assert page.get(f"/?{page.query}", **browsers)[0] == 303  # with the cookie, it works again

@@ -1,7 +1,11 @@
 """A folder in the studio: the run over its files, and links that lead out of it."""
 
+import io
 import os
 
+import numpy as np
+import tifffile
+from PIL import Image
 from studio_client import Page, png, serving, until
 
 from nlridge.cli import main
@@ -135,3 +139,98 @@ def test_a_run_that_is_stopped_before_it_begins_has_ended(tmp_path):
     folder.stop()  # the worker is still busy with something else
     assert not said[-1]["folder"]["running"]
     assert not folder.step(lambda: None)
+
+
+def test_the_first_file_that_can_be_opened_is(tmp_path):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    (folder / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n nonsense")
+    for name in ("b.png", "c.png"):
+        (folder / name).write_bytes(png(48, 48))
+    with serving(tmp_path / "work", folder) as running:
+        state = Page(running.address).get("/api/state")[1]
+        assert [image["name"] for image in state["images"]] == ["b.png"]
+        assert state["images"][0]["can_save_beside"]
+        first, *others = state["folder"]["files"]
+        assert first["state"] == "failed"
+        assert first["error"]
+        assert str(tmp_path) not in first["error"]
+        assert [file["state"] for file in others] == ["waiting", "waiting"]
+
+
+def test_a_folder_without_any_image_that_can_be_opened(tmp_path):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    (folder / "a.png").write_bytes(b"nonsense")
+    with serving(tmp_path / "work", folder) as running:
+        state = Page(running.address).get("/api/state")[1]
+        assert state["images"] == []
+        assert state["folder"]["files"][0]["state"] == "failed"
+
+
+def test_thumbnails_are_small_and_upright_and_lead_nowhere_else(tmp_path):
+    folder, outside = tmp_path / "images", tmp_path / "secret.png"
+    folder.mkdir()
+    outside.write_bytes(png(16, 16))
+    turned = Image.fromarray(np.arange(300 * 200 * 3, dtype=np.uint8).reshape(300, 200, 3))
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    turned.save(folder / "a.jpg", exif=exif)
+    deep = np.linspace(100, 4000, 40 * 1000).reshape(40, 1000).astype(np.uint16)
+    tifffile.imwrite(folder / "b.tif", deep)
+    (folder / "c.png").write_bytes(b"\x89PNG\r\n\x1a\n nonsense")
+    (folder / "d.png").write_bytes(png(64, 64))
+    (folder / "e.png").write_bytes(png(200, 300))
+    with serving(tmp_path / "work", folder, largest_thumbnail=70_000) as running:
+        page = Page(running.address)
+        ids = {file["name"]: file["id"] for file in page.get("/api/state")[1]["folder"]["files"]}
+
+        def shown(name, **headers):
+            return page.get(f"/api/files/{ids[name]}/thumbnail", **headers)
+
+        sizes = {}
+        for name in ("a.jpg", "d.png", "e.png"):
+            status, data, headers = shown(name)
+            assert (status, headers["content-type"]) == (200, "image/webp")
+            sizes[name] = Image.open(io.BytesIO(data)).size
+        assert sizes["d.png"] == (32, 32)
+        assert sizes["e.png"] == (75, 50)
+        assert sizes["a.jpg"][0] > sizes["a.jpg"][1]  # upright: wider than high
+        assert max(max(size) for size in sizes.values()) <= 128
+        assert shown("b.tif")[0] == 204  # too large a file
+        assert shown("c.png")[:2] == (204, b"")
+        assert shown("d.png", Cookie=None)[0] == 403
+        assert page.get("/api/files/x/thumbnail")[0] == 404
+        (folder / "d.png").unlink()
+        (folder / "d.png").symlink_to(outside)
+        assert shown("d.png")[0] == 404
+        assert len(list((tmp_path / "work").iterdir())) == 1  # that of the open image
+
+
+def test_a_run_says_how_long_it_will_take(tmp_path, monkeypatch):
+    from nlridge.studio import folder as module
+
+    class Said(list):
+        def publish(self, **event):
+            self.append(event)
+
+    now = [100.0]
+    monkeypatch.setattr("nlridge.studio.pace.time.monotonic", lambda: now[0])
+
+    def clean(path, target, *, progress, **options):
+        for share in (0.25, 0.5, 1.0):
+            now[0] = start + 10 * ("abcd".index(path.stem) + share)  # ten seconds a file
+            progress(share)
+
+    monkeypatch.setattr(module, "clean_file", clean)
+    for name in "abcd":
+        (tmp_path / f"{name}.png").write_bytes(png(16, 16))
+    said = Said()
+    folder = module.Folder(tmp_path, said)
+    start = now[0]
+    folder.run({})
+    while folder.step(lambda: None):
+        pass
+    left = [(event["file"]["name"], event["left"]) for event in said if event.get("done") == 0.5]
+    assert left == [("a.png", 35.0), ("b.png", 25.0), ("c.png", 15.0), ("d.png", 5.0)]
+    assert said[-1]["folder"]["running"] is False

@@ -607,7 +607,7 @@ def folder(tmp_path):
 
 
 def states(driver):
-    return driver.execute_script("return Object.fromEntries([...document.querySelectorAll('#folder-files li')].map(li => [li.firstChild.firstChild.textContent, li.dataset.state]))")  # fmt: skip
+    return driver.execute_script("return Object.fromEntries([...document.querySelectorAll('#folder-files li')].map(li => [li.querySelector('span').textContent, li.dataset.state]))")  # fmt: skip
 
 
 def test_a_folder_is_denoised_with_the_settings_of_one_of_its_images(page, folder, tmp_path):

@@ -338,7 +338,9 @@ def test_luma_and_chroma_are_denoised(tmp_path, capsys):
     assert line["chroma_noise"]["sigma"] == pytest.approx(5, rel=0.2)
     assert not line["noise_given"]
     luma, chroma = line["noise"]["words"], line["chroma_noise"]["words"]
-    shown = f"<dt>noise</dt><dd>{luma} (estimated) in luma, {chroma} in chroma</dd>"
+    shown = (
+        f"<dt>noise</dt><dd>{line['in_words']}; {luma} (estimated) in luma, {chroma} in chroma</dd>"
+    )
     assert shown in page.read_text("utf-8")
     for planes in planes_of(tmp_path / "a_denoised.mkv"):
         for plane, clean, level in zip(planes, scene, (15, 5, 5), strict=True):
@@ -448,7 +450,8 @@ def test_the_command_line_denoises_clips_and_images_in_a_folder(tmp_path, capsys
     assert np.sqrt(np.mean((after - scene) ** 2)) < 7
     assert main([*words, "--overwrite"]) == 0
     how = "denoised together in time, with" if frames == "auto" else "the first with"
-    words = f"a_denoised.mkv: 4 frames, {how} {clip['noise']['words']} (given); removed "
+    assert clip["in_words"] == "very strong noise, about 5% of the range"
+    words = f"a_denoised.mkv: 4 frames, {how} {clip['in_words']}; {clip['noise']['words']} (given); removed "
     printed = capsys.readouterr().out
     assert words in printed
     share = int(re.search(r"\(rms\), (\d+)% of its level", printed)[1])

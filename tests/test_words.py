@@ -245,10 +245,16 @@ def test_the_command_line_says_what_was_found_and_removed(tmp_path, capsys):
     nothing = "nothing, since the image seems to have no noise; if there is visible noise, pass --sigma or --noise"
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert re.search(
-        rf"standard deviation of 1\d\.\d+ \(estimated\); {removed}, \d+\.\d\d s", first
+        rf": very strong noise, about \d+% of the range; Gaussian noise with a standard deviation of 1\d\.\d+ "
+        rf"\(estimated\); {removed}, \d+\.\d\d s",
+        first,
     )
     assert f"(estimated); removed {nothing}" in second
+    assert ": no noise found; " in second
     page = report.read_text("utf-8")
+    assert re.search(
+        r"<dt>noise</dt><dd>very strong noise, about \d+% of the range; Gaussian", page
+    )
     assert re.search(r"<dt>removed</dt><dd>1[012]\.?\d* \(rms\), \d+% of its level</dd>", page)
     assert f"<dt>removed</dt><dd>{nothing}</dd>" in page
     assert '<span class="tag left">nothing removed</span>' in page
@@ -257,6 +263,7 @@ def test_the_command_line_says_what_was_found_and_removed(tmp_path, capsys):
     assert main(words) == 0
     line = json.loads(capsys.readouterr().out)
     assert line["noise_given"] is True
+    assert line["in_words"].startswith("very strong noise, about ")
     assert line["unchanged"] == ""
     assert 10 < line["removed"] < 13
 

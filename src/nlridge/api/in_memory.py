@@ -15,6 +15,7 @@ from ..arrays import Each
 from ..engines import cpu
 from ..engines.grid import Window, lines, whole_window
 from ..engines.pool import in_order, threads_of
+from ..engines.reuse import Kept
 from ..planning.channels import Image, select_channels
 from ..planning.doubts import warn_about
 from ..planning.explained import or_unchanged
@@ -134,19 +135,23 @@ def denoise_array(
 
 
 def denoise_frame(
-    frame: "Frame", workers: int, progress: Progress, window: Window | None = None
+    frame: "Frame",
+    workers: int,
+    progress: Progress,
+    window: Window | None = None,
+    kept: Kept | None = None,
 ) -> npt.NDArray[Any]:
     """Denoise a frame; returns an array of shape (channels, height, width), or only a window of it.
 
     Facts and plans hold for all windows: many of them may be denoised one after the other. An exception that `progress`
-    raises ends the work at once.
+    raises ends the work at once. What is `kept` of an earlier call, at another strength, is not computed again.
     """
     if window is not None:
         from ..large.region import denoise_region
 
-        return denoise_region(_planned(frame), window, workers, progress)
+        return denoise_region(_planned(frame), window, workers, progress, kept)
     with progress_reporter(progress, frame.blocks(), "block") as tick:
-        return frame.result(workers, tick)
+        return frame.result(workers, tick, kept)
 
 
 def _planned(frame: "Frame") -> "PlannedFrame":
@@ -193,10 +198,12 @@ class Frame:
             for images in self._steps(engine, each):
                 yield self._restored(images, each)
 
-    def result(self, workers: int, tick: Callable[[], None]) -> npt.NDArray[np.floating[Any]]:
+    def result(
+        self, workers: int, tick: Callable[[], None], kept: Kept | None = None
+    ) -> npt.NDArray[np.floating[Any]]:
         """Run the algorithm; returns the last image, or the pixels unchanged if there is no noise to remove."""
         last: tuple[Image, ...] = ()
-        with _engine(workers, tick) as (engine, each):
+        with _engine(workers, tick, kept) as (engine, each):
             for images in self._steps(engine, each):
                 last = images
             return self._restored(last, each)
@@ -269,11 +276,14 @@ class Frame:
 
 
 @contextmanager
-def _engine(workers: int, tick: Callable[[], None]) -> Iterator[tuple[RunPass, Each]]:
+def _engine(
+    workers: int, tick: Callable[[], None], kept: Kept | None = None
+) -> Iterator[tuple[RunPass, Each]]:
     """The engine for passes, and a function like `map` for whole images; both use the same threads."""
+    run_pass = cpu.run_pass if kept is None else kept.engine()
     with threads_of(workers) as threads:
         yield (
-            partial(cpu.run_pass, workers=workers, threads=threads, tick=tick),
+            partial(run_pass, workers=workers, threads=threads, tick=tick),
             partial(in_order, workers=workers, threads=threads),
         )
 

@@ -183,12 +183,13 @@ def _denoise_tiled(options: Namespace) -> int:
     seconds = time.perf_counter() - start
     origin = "estimated" if options.sigma is None else "given"
     print_warnings(options, source, result.warnings)
-    noise = f"{result.noise} ({origin})"
+    noise = f"{result.in_words}; {result.noise} ({origin})"
     if result.together:
         noise = f"{result.frames} frames, denoised together in {result.together}, with {noise}"
     facts = {
         "noise": noise_as_json(result.noise),
         "noise_given": options.sigma is not None,
+        "in_words": result.in_words,
         "seconds": round(seconds, 3),
         "notes": [*result.warnings, *result.notes],
     }

@@ -26,7 +26,7 @@ def noise(options: Namespace) -> int:
     given = sources(options.input, options.recursive, unknown=unknown)
     print_skipped(options, unknown)
     for source in given:
-        models: list[tuple[Noise, int, int]] = []
+        models: list[tuple[Noise, str, int, int]] = []
         notes: list[str] = []
         failures: list[str] = []
         with failing_alone(source.path, failures):
@@ -34,13 +34,14 @@ def noise(options: Namespace) -> int:
             models.extend(found)
         for note in notes:
             report_note(f"{source.path}: {note}")
-        for model, frame, frames in models:
+        for model, words, frame, frames in models:
             if options.json:
                 line = {"input": str(source.path), "frame": frame, "frames": frames}
-                print(json.dumps({**line, "noise": noise_as_json(model)}), flush=True)
+                line |= {"noise": noise_as_json(model), "in_words": words}
+                print(json.dumps(line), flush=True)
             else:
                 which = f" (frame {frame} of {frames})" if frames > 1 else ""
-                print(printable(f"{source.path}{which}: {model}"), flush=True)
+                print(printable(f"{source.path}{which}: {words}; {model}"), flush=True)
         for sentence in failures:
             failed = True
             if options.json:
@@ -51,12 +52,12 @@ def noise(options: Namespace) -> int:
 
 def _noise_in(
     path: Path, axes: str | None, dataset: str | None, kind: str
-) -> tuple[Iterable[tuple[Noise, int, int]], list[str]]:
+) -> tuple[Iterable[tuple[Noise, str, int, int]], list[str]]:
     """Return the noise in a file (see `noise_in`), and notes."""
     if is_video_name(path):
         return [noise_in_clip(path, kind)], notes_on_axes(axes, [""])
     if is_zarr_name(path):
-        model, frame, frames, notes = noise_in_sample(path, axes, kind)
-        return [(model, frame, frames)], notes
+        model, words, frame, frames, notes = noise_in_sample(path, axes, kind)
+        return [(model, words, frame, frames)], notes
     picture = read(path, axes, dataset)
     return noise_in(picture, kind), notes_on_axes(axes, (layer.axes for layer in picture.layers))

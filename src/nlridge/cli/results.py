@@ -17,10 +17,10 @@ from ..noise.correlated import CorrelatedNoise
 def summary(result: DenoisedFile | DenoisedClip) -> str:
     if isinstance(result, DenoisedClip):
         how = "denoised together in time, with" if result.together else "the first with"
-        words = f"{_noise_of_clip(result)}; removed {removed_in_words(result, option_of)}"
+        words = f"{result.in_words}; {_noise_of_clip(result)}; removed {removed_in_words(result, option_of)}"
         return f"{result.frames} frames, {how} {words}, {_speed(result)}{joined(result.notes)}"
     k, details = result.first
-    noise = in_words(details, option_of)
+    noise = f"{result.in_words}; {in_words(details, option_of)}"
     if len(result.frames) > 1:
         which = f"frame {k + 1}" if k else "the first"
         how = (
@@ -33,7 +33,7 @@ def summary(result: DenoisedFile | DenoisedClip) -> str:
 def facts_of_clip(result: DenoisedClip) -> dict[str, str]:
     """What the report says of a video."""
     facts = {
-        "noise": _noise_of_clip(result),
+        "noise": f"{result.in_words}; {_noise_of_clip(result)}",
         "removed": removed_in_words(result, option_of),
         "time": _speed(result),
     }
@@ -67,6 +67,7 @@ def details(result: DenoisedFile | DenoisedClip) -> dict[str, Any]:
         return {
             "frames": result.frames,
             **_frame_details(result),
+            "in_words": result.in_words,
             **({} if chroma is None else {"chroma_noise": noise_as_json(chroma)}),
             "seconds": round(result.seconds, 3),
             "notes": [*result.warnings, *result.notes],
@@ -78,6 +79,7 @@ def details(result: DenoisedFile | DenoisedClip) -> dict[str, Any]:
     }
     return {
         **{name: values[0] if len(values) == 1 else values for name, values in facts.items()},
+        "in_words": result.in_words,
         "seconds": round(result.seconds, 3),
         "notes": [*result.warnings, *result.notes],
     }

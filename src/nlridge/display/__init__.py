@@ -172,10 +172,11 @@ def resource(name: str) -> str:
 
 def policy(style: str, script: str) -> str:
     """Return a content security policy that allows no style or script but these, whatever names contain."""
-    allowed = {"img": "data:", "style": _digest(style), "script": _digest(script)}
+    allowed = {"img": "data:", "style": digest(style), "script": digest(script)}
     rules = [f"{kind}-src {source}" for kind, source in allowed.items()]
     return "; ".join(["default-src 'none'", *rules, "base-uri 'none'", "form-action 'none'"])
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
+    """Return how a content security policy names a style or a script."""
     return f"'sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}'"

@@ -1,4 +1,4 @@
-"""The metadata of raw files of all makes: EXIF and GPS data, and the tags that name the camera."""
+"""The metadata of raw files of all makes, and of photographs: EXIF and GPS data, and the tags that name the camera."""
 
 import io
 from pathlib import Path
@@ -18,6 +18,7 @@ from .directories import (
     pointer,
     read_directory,
 )
+from .picture import Picture
 
 # Tags of the first directory of a raw file that are true of the whole file: description, maker, model, orientation,
 # software, date, artist and copyright.
@@ -25,6 +26,7 @@ _KEPT = {270, 271, 272, 274, 305, 306, 315, 33432, EXIF, GPS}
 # Tags of EXIF data, which old cameras write to the first directory.
 _MISPLACED = {33434, 33437, 34850, 34855, 36867, *range(37377, 37387)}
 _BOXES = (b"CMT1", b"CMT2", b"CMT4")  # of CR3: the first directory, EXIF and GPS data
+_ISO, _ISO_UNKNOWN = 34855, 65535  # a tag of EXIF data, and its value for speeds that are larger
 _HEAD = 2**20  # bytes of a file in which the boxes are
 
 
@@ -98,8 +100,8 @@ def _of_library(raw: Any) -> Metadata:
         for code, value in ((33434, other.shutter_speed), (33437, other.aperture), (37386, other.focal_length))
         if 0 < value < 4000
     ]  # fmt: skip
-    if 0 < other.iso_speed < 65535:
-        exif.append(new_tag(order, 34855, SHORT, round(other.iso_speed)))
+    if 0 < other.iso_speed < _ISO_UNKNOWN:
+        exif.append(new_tag(order, _ISO, SHORT, round(other.iso_speed)))
     return Metadata(order, [pointer(EXIF, exif)] if exif else [])
 
 
@@ -120,3 +122,17 @@ def of_blob(exif: bytes) -> tuple[Header, list[Tag]]:
     file = io.BytesIO(exif.removeprefix(b"Exif\0\0"))
     header = header_of(file.read(16))
     return header, read_directory(file, header, header.first)
+
+
+def iso_of(picture: Picture) -> int | None:
+    """Return the ISO speed at which a picture was taken; None if the file does not say."""
+    if picture.format == "raw":
+        order, tags = picture.origin.order, picture.origin.tags
+    else:
+        try:
+            (order, *_), tags = of_blob(picture.exif or b"")
+        except (ValueError, OverflowError):  # there are none, or they are damaged
+            return None
+    found = [find(child, _ISO) for tag in tags if tag.code == EXIF for child in tag.children]
+    speeds = [speed for tag in found if tag is not None for speed in tag.values(order)[:1]]
+    return next((s for s in speeds if isinstance(s, int) and 0 < s < _ISO_UNKNOWN), None)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..algorithm.tuning import DEFAULT
-from ..api.details import denoise_with_details, level_of, why_unchanged
+from ..api.details import denoise_with_details, why_unchanged
 from ..api.estimating import estimate_noise
 from ..api.sequences import denoise_frames
 from ..files.atomic import expect_new
@@ -23,6 +23,7 @@ from ..files.video.pixels import Images, Parts, Pixels, images_of, parts_of, pla
 from ..noise import Noise
 from ..planning.plan import share_of
 from .filmstrip import FrameSample
+from .grain import level_in, plain_words
 from .paths import INSTEAD_OF_EXISTING
 from .words import recorded_warnings
 
@@ -39,6 +40,8 @@ class DenoisedClip:
     noise_given: bool
     level: float
     """The root mean square of the standard deviation of the noise, in the units of the pixels."""
+    peak: int
+    """The largest value that a pixel can have."""
     removed: float
     """The root mean square of what was removed, in the same units."""
     unchanged: str
@@ -54,6 +57,11 @@ class DenoisedClip:
     seconds: float
     sample: FrameSample
     """Frames for the report."""
+
+    @property
+    def in_words(self) -> str:
+        """How strong the noise is; compression removes so much of it that no ISO speed tells of the rest."""
+        return plain_words(self.noise, self.level, (0.0, self.peak), given=self.noise_given)
 
 
 def clean_clip(
@@ -80,14 +88,15 @@ def clean_clip(
     start = time.perf_counter()
     noises: list[Noise] = []  # of each part
     squares: list[tuple[float, float]] = []  # of the level of the noise, and of what was removed
-    dtype = np.dtype(np.uint8)
+    dtype, peak = np.dtype(np.uint8), 255
     sample = FrameSample()
 
     def change(noisy: Iterator[Images], parts: Parts) -> Generator[Images, None, None]:
         # All parts of a frame are read when the first of them is needed, and wait until the others are.
         streams = tee(noisy, len(parts.planes))
         kept: deque[Pixels] = deque()
-        nonlocal dtype
+        nonlocal dtype, peak
+        peak = parts.peak
 
         def part(number: int) -> Iterator[Pixels]:
             for k, images in enumerate(streams[number]):
@@ -119,7 +128,8 @@ def clean_clip(
                     before = kept.popleft()
                     dtype = before.dtype
                     removed = np.mean(np.square(images[0] - before))
-                    squares.append((_level(models[0], images[0]) ** 2, float(removed)))
+                    level = level_in(models[0], images[0], 0 if images[0].ndim > 2 else None)
+                    squares.append((level**2, float(removed)))
                 yield images
 
     def seen(done: int, total: int | None) -> None:
@@ -137,6 +147,7 @@ def clean_clip(
         noises[0],
         sigma is not None,
         level,
+        peak,
         removed,
         # Nothing at all is removed if the noise is invisible.
         why_unchanged(
@@ -182,12 +193,6 @@ def _layout(peak: int, planes: tuple[int, ...]) -> dict[str, Any]:
     return {"channel_axis": 0 if len(planes) > 1 else None, "data_range": peak}
 
 
-def _level(noise: Noise, image: Pixels) -> float:
-    """The root mean square of the standard deviation of the noise of a denoised image."""
-    levels = np.asarray(noise.level, np.float64).reshape(-1, 1, 1)
-    return level_of(noise, levels, image.reshape(-1, *image.shape[-2:]))
-
-
 def _together(
     frames: Iterator[Pixels], sigma: Any, **options: Any
 ) -> Generator[tuple[Pixels, Noise], None, None]:
@@ -206,14 +211,16 @@ def _one_by_one(
         yield details.image, details.noise
 
 
-def noise_in_clip(path: Path, kind: str) -> tuple[Any, int, int]:
+def noise_in_clip(path: Path, kind: str) -> tuple[Noise, str, int, int]:
     """Estimate the noise in the first frame of a video, or in its luma.
 
-    Returns the noise, the number of the frame (from 1), and the number of frames.
+    Returns the noise, how strong it is in plain words, the number of the frame (from 1), and the number of frames.
     """
     with open_clip(path) as clip:
         frame = planar(next(clip.frames()))
         parts = parts_of(frame)
         channel_axis = 0 if len(parts.planes[0]) > 1 else None
-        model = estimate_noise(images_of(frame, parts)[0], channel_axis=channel_axis, kind=kind)
-        return model, 1, clip.count or 1
+        image = images_of(frame, parts)[0]
+        model = estimate_noise(image, channel_axis=channel_axis, kind=kind)
+        level = level_in(model, image, channel_axis)
+        return model, plain_words(model, level, (0.0, parts.peak)), 1, clip.count or 1

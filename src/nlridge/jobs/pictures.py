@@ -21,6 +21,7 @@ from ..noise.poisson import PoissonGaussianNoise
 from ..planning.calibration import Calibration
 from ..planning.plan import float_type
 from .axes import sequence_of
+from .grain import level_in, words_for
 from .paths import INSTEAD_OF_EXISTING
 from .words import recorded_warnings
 
@@ -47,6 +48,15 @@ class DenoisedFile:
     def first(self) -> tuple[int, Denoised]:
         """The index and the details of the first frame that was denoised."""
         return next((k, details) for k, details in enumerate(self.frames) if details is not None)
+
+    @property
+    def in_words(self) -> str:
+        """How strong the noise of that frame is, in plain words."""
+        number, details = self.first
+        places = [(layer, index) for layer in self.before.layers for index in layer.frames()]
+        layer, index = places[number]
+        frame, given = layer.pixels[index], details.noise_given
+        return words_for(self.before, layer, frame, details.noise, details.level, given)
 
 
 def clean_file(
@@ -205,10 +215,10 @@ def exact_floats(dtype: "np.dtype[Any]") -> "np.dtype[Any]":
     return float_type(with_exact_floats(np.empty(0, dtype)).dtype)
 
 
-def noise_in(picture: Picture, kind: str) -> Iterator[tuple[Any, int, int]]:
+def noise_in(picture: Picture, kind: str) -> Iterator[tuple[Noise, str, int, int]]:
     """Estimate the noise in the middle frame of each layer.
 
-    Yields the noise, the number of the frame (from 1), and the number of frames.
+    Yields the noise, how strong it is in plain words, the number of the frame (from 1), and the number of frames.
     """
     for layer in picture.layers:
         frames = list(layer.frames())
@@ -218,4 +228,5 @@ def noise_in(picture: Picture, kind: str) -> Iterator[tuple[Any, int, int]]:
             model = layer.noise or estimate_noise(frame, mosaic=layer.mosaic)
         else:
             model = estimate_noise(frame, channel_axis=layer.channel_axis, kind=kind)
-        yield model, middle + 1, len(frames)
+        level = level_in(model, frame, layer.channel_axis)
+        yield model, words_for(picture, layer, frame, model, level), middle + 1, len(frames)

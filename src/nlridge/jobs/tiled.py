@@ -29,6 +29,7 @@ from ..planning.options import checked_options
 from ..progress import Progress
 from ..video.planning import SequenceAxis
 from .axes import notes_on_axes, sequence_of
+from .grain import ends_of, level_in, plain_words
 from .paths import INSTEAD_OF_EXISTING, MARK, is_zarr_name
 from .pictures import unchanged_frames
 from .words import recorded_warnings
@@ -43,6 +44,8 @@ class DenoisedArray:
 
     noise: Noise
     """That of the first frame with valid pixels."""
+    in_words: str
+    """How strong it is, in plain words."""
     frames: int
     together: str
     """How frames belong together that were denoised together: "time" or "depth"."""
@@ -119,20 +122,40 @@ def clean_tiled(
                 model, empty = run(sources, *common, path, spec, executor, progress, to_dtype)
     if empty:
         notes.append(unchanged_frames(empty, len(sources)))
-    return DenoisedArray(model, len(sources), together, warnings, notes)
+    samples = (sample_of(source) for source in sources)
+    words = next(
+        _in_words(model, pixels, missing, options.noise is not None)
+        for pixels, missing in samples
+        if missing is None or not missing.all()
+    )
+    return DenoisedArray(model, words, len(sources), together, warnings, notes)
 
 
-def noise_in_sample(source: Path, axes: str | None, kind: str) -> tuple[Noise, int, int, list[str]]:
+def _in_words(
+    noise: Noise,
+    sample: npt.NDArray[Any],
+    missing: npt.NDArray[np.bool_] | None,
+    given: bool = False,
+) -> str:
+    """Return how strong noise is, from a sample of the pixels as (channels, height, width)."""
+    valid = sample if missing is None else sample[~missing]
+    return plain_words(noise, level_in(noise, sample, 0, missing), ends_of(valid), given=given)
+
+
+def noise_in_sample(
+    source: Path, axes: str | None, kind: str
+) -> tuple[Noise, str, int, int, list[str]]:
     """Estimate the noise of the middle frame from a sample of its pixels.
 
-    Returns the noise, the number of the frame (from 1), the number of frames, and notes.
+    Returns the noise, how strong it is in plain words, the number of the frame (from 1), the number of frames, and notes.
     """
     opened, letters, notes = _open(source, axes)
     _layout(opened.array, letters)
     frames = frames_of(opened.array, letters)
     middle = len(frames) // 2
     pixels, missing = sample_of(Source(frames[middle]))
-    return estimated_noise(pixels, missing, kind), middle + 1, len(frames), notes
+    noise = estimated_noise(pixels, missing, kind)
+    return noise, _in_words(noise, pixels, missing), middle + 1, len(frames), notes
 
 
 class DiskPlanes:

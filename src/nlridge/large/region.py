@@ -15,6 +15,7 @@ from ..algorithm.inputs import StepInputs
 from ..algorithm.passes import Pass
 from ..engines import cpu
 from ..engines.grid import Window, lines, reach
+from ..engines.reuse import Kept
 from ..planning.doubts import warn_about
 from ..planning.layout import Layout
 from ..planning.options import Options
@@ -52,13 +53,17 @@ def denoise_regions(
 
 
 def denoise_region(
-    planned: PlannedFrame, window: Window, workers: int, progress: Progress
+    planned: PlannedFrame,
+    window: Window,
+    workers: int,
+    progress: Progress,
+    kept: Kept | None = None,
 ) -> npt.NDArray[Any]:
     """Return a part of the denoised frame, as (channels, rows, columns).
 
-    An exception that `progress` raises ends the work at once.
+    An exception that `progress` raises ends the work at once. What is `kept` of an earlier call is not computed again.
     """
-    parts = Demands()
+    parts = Demands(kept)
     sources = [parts.source(frame) for frame in planned.source.frames]
     result = denoised_image(planned, sources, parts, parts.run_pass)
     parts.demand(result, window)
@@ -111,7 +116,8 @@ class SourceImage(DemandedImage):
 class Demands(ImagesInParts):
     """Passes and scales for `framework.denoised` that record what is to be computed."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: Kept | None = None) -> None:
+        self.engine = cpu.run_pass if kept is None else kept.engine()
         self.images: list[DemandedImage] = []
         """In the order in which they can be computed."""
 
@@ -141,7 +147,7 @@ class Demands(ImagesInParts):
         both = self._recorded(
             (planes * (1 + inputs.keeps_noise), height, width),
             [(image, needed) for image in inputs.images()],
-            partial(_run_pass, inputs, step, groups),
+            partial(_run_pass, self.engine, inputs, step, groups),
         )
         both.step = step
         return both[:planes], both[-planes:]
@@ -206,8 +212,14 @@ def _compute(
 
 
 def _run_pass(
-    inputs: StepInputs, step: Pass, groups: Any, window: Window, workers: int, tick: Tick
+    engine: Callable[..., tuple[Image, Image]],
+    inputs: StepInputs,
+    step: Pass,
+    groups: Any,
+    window: Window,
+    workers: int,
+    tick: Tick,
 ) -> Image:
     """Return some planes of the result, then those that keep some of the noise, if they are asked for."""
-    results = cpu.run_pass(inputs, step, groups, window=window, workers=workers, tick=tick)
+    results = engine(inputs, step, groups, window=window, workers=workers, tick=tick)
     return np.concatenate(results) if inputs.keeps_noise else results[0]

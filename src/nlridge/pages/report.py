@@ -85,6 +85,7 @@ def entry(
 
     Frames that were denoised together are shown as a filmstrip, with less exact pixels.
     """
+    words = result.in_words
     gain = f"unknown, since frames were denoised together in {result.together}"
     is_raw = result.before.layers[0].mosaic is not None
     if is_raw:
@@ -121,7 +122,7 @@ def entry(
         height, width = width, height
     several = f" for {len(result.frames)} frames" if len(result.frames) > 1 else ""
     facts = {
-        "noise": noise_in_words(details),
+        "noise": f"{words}; {noise_in_words(details)}",
         "removed": removed_in_words(details, option_of),
         "method": _method(options),
         "estimated gain": gain,

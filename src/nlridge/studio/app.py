@@ -31,7 +31,10 @@ from .limits import Limits
 from .messages import checked_settings, checked_view, mapping, parsed
 from .opening import file_name, opened
 from .parts import arguments_of
+from .refusals import refusal
 from .saving import expect_no_link, saved, target_of
+from .security import POLICY
+from .thumbnails import thumbnail
 from .tiles import LAYERS, tile
 from .work import Worker
 
@@ -51,6 +54,7 @@ class Studio:
         self.worker = Worker(self.gallery, self.events, limits)
         self.folder: Folder | None = None
         self.uploads = 0
+        self.thumbnails = asyncio.Lock()
         self.page, self.static = _page()
 
     def routes(self) -> list[Route]:
@@ -61,6 +65,7 @@ class Studio:
             Route("/api/events", self.get_events),
             Route("/api/images", self.post_image, methods=["POST"]),
             Route("/api/files/{id}/open", self.post_open, methods=["POST"]),
+            Route("/api/files/{id}/thumbnail", self.get_thumbnail),
             Route("/api/folder/run", self.post_run, methods=["POST"]),
             Route("/api/folder/stop", self.post_stop, methods=["POST"]),
             Route("/api/images/{id}", self.delete_image, methods=["DELETE"]),
@@ -120,10 +125,16 @@ class Studio:
         return self._added(image)
 
     def begin_with(self, path: Path) -> None:
-        """Open a file or a folder of the person who starts the studio."""
+        """Open a file or a folder of the person who starts the studio, and the first file of a folder."""
         if path.is_dir():
             self.folder = Folder(path, self.events)
             self.worker.background = self.folder.step
+            for file in self.folder:
+                try:
+                    self._added(self._opened(file.path))
+                    break
+                except Exception as error:
+                    file.fail(error)
         else:
             self._added(self._opened(path.absolute()))
 
@@ -144,6 +155,13 @@ class Studio:
             return self._added(await run_in_threadpool(self._opened, path))
         except _FAILURES as error:
             raise Refused(422, in_one_sentence(error, path, path.name)) from error
+
+    async def get_thumbnail(self, request: Request) -> Response:
+        path = self._folder().path_of(request.path_params["id"])
+        async with self.thumbnails:  # one at a time, so that the image that is shown comes first
+            folder = self.work_folder / token_urlsafe(9)
+            data = await run_in_threadpool(thumbnail, path, folder, self.limits)
+        return Response(data, media_type="image/webp") if data else Response(status_code=204)
 
     async def post_run(self, request: Request) -> Response:
         folder = self._folder()
@@ -336,7 +354,8 @@ async def _refuse(request: Request, error: Exception) -> Response:
         status = 422 if isinstance(error, OSError | MemoryError | ImportError) else 400
         status = 409 if isinstance(error, FileExistsError) else status
         sentence = in_one_sentence(error)
-    return JSONResponse({"error": sentence}, status)
+    body, headers = refusal(request.headers.get("accept", ""), sentence, POLICY)
+    return Response(body, status, headers)
 
 
 def _page() -> tuple[Any, dict[str, Any]]:

@@ -79,7 +79,10 @@ class ClipFrames:
         self._frames: Iterator[Any] = iter(())
         self._next = 0
         count = self._rewind()
-        self.shape = (min(count or 1, _MOST), *self._decoded(0).shown.shape)
+        first = self._decoded(0)
+        self.shape = (min(count or 1, _MOST), *first.shown.shape)
+        self.peak = first.parts.peak
+        """The largest value of a pixel of a part of a frame."""
 
     def __getitem__(self, index: tuple[Any, ...]) -> Pixels:
         frame: Pixels = self._decoded(index[0]).shown[index[1:]]

@@ -1,6 +1,6 @@
 """A folder that the studio was started with: its files, and denoising the rest of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_urlsafe
@@ -15,6 +15,7 @@ from ..jobs.words import printable
 from .errors import Cancelled, Refused, in_one_sentence
 from .events import Events
 from .opening import likely_axes
+from .pace import Pace
 from .saving import expect_no_link, target_of
 
 
@@ -26,6 +27,10 @@ class File:
     state: str = "waiting"
     error: str = ""
     id: str = field(default_factory=lambda: token_urlsafe(9))
+
+    def fail(self, error: Exception) -> None:
+        """Note why the file cannot be opened or denoised."""
+        self.state, self.error = "failed", in_one_sentence(error, self.path, self.path.name)
 
     def described(self) -> dict[str, str]:
         """Return what the page is told about the file."""
@@ -45,6 +50,11 @@ class Folder:
         for file in self._files.values():
             file.state = "done" if target_of(file.path).exists() else "waiting"
         self._arguments: dict[str, Any] | None = None
+        self._pace, self._done = Pace(), 0
+        """Of the current run, and the number of its files that are done."""
+
+    def __iter__(self) -> Iterator[File]:
+        return iter(self._files.values())
 
     @property
     def is_running(self) -> bool:
@@ -70,6 +80,7 @@ class Folder:
                 file.state = "skipped" if target_of(file.path).exists() else "waiting"
                 file.error = ""
         self._arguments = arguments
+        self._pace, self._done = Pace(), 0
         self._events.publish(type="folder", folder=self.described())
 
     def stop(self) -> None:
@@ -97,7 +108,9 @@ class Folder:
         except FileExistsError:
             state = "skipped"
         except Exception as error:
-            state, file.error = "failed", in_one_sentence(error, file.path, file.path.name)
+            file.fail(error)
+            state = file.state
+        self._done += state != "waiting"
         self._say(file, state)
         return True
 
@@ -112,9 +125,9 @@ class Folder:
             interrupt()
             if share - last > 0.02:
                 last = share
-                self._events.publish(
-                    type="folder", file=file.described(), running=True, done=round(share, 3)
-                )
+                left = self._seconds_left(share)
+                facts = {"file": file.described(), "done": round(share, 3), "left": left}
+                self._events.publish(type="folder", running=True, **facts)
 
         common: dict[str, Any] = {"overwrite": False, "frames": "auto", "progress": progress}
         target = target_of(path)
@@ -128,9 +141,17 @@ class Folder:
             except UnnamedAxes as error:
                 clean_file(path, target, axes=likely_axes(error), **common, **arguments)
 
+    def _seconds_left(self, share: float) -> float | None:
+        """Return how long a run will go on once a share of its current file is done, if its files are alike."""
+        waiting = sum(file.state == "waiting" for file in self)
+        total = self._done + 1 + waiting
+        return self._pace.left((self._done + share) / total)
+
     def _say(self, file: File, state: str) -> None:
         file.state = state
-        self._events.publish(type="folder", file=file.described(), running=self.is_running)
+        left = self._seconds_left(0.0) if state == "running" else None
+        facts = {"file": file.described(), "running": self.is_running, "left": left}
+        self._events.publish(type="folder", **facts)
 
     def _holds(self, path: Path) -> bool:
         """Return whether a path leads to a file inside the folder, wherever its links point."""

@@ -71,7 +71,8 @@ class Gallery:
 
 
 def forget_old_results(image: Opened) -> None:
-    """Forget the results of other settings than the current ones."""
+    """Forget the results of other settings than the current ones, and what they have in common."""
+    image.kept.clear()
     settings = image.wanted.settings
     kept = {
         result_key(settings, name, alone)

@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..display import black_and_white
+from ..engines.reuse import Kept
 from ..files import Layer, Picture
 from ..files.orientation import turned
 from ..jobs.axes import sequence_of
+from ..jobs.grain import plain_words, words_for
 from ..jobs.words import printable
 from .clips import ClipFrames, FewFrames
 from .messages import Rectangle, Settings, View
@@ -106,6 +108,8 @@ class Opened:
     """The video that was written last, with what it depends on."""
     finished: dict[int, dict[str, Any]] = field(default_factory=dict)
     """What was said about revisions that are done."""
+    kept: Kept = field(default_factory=Kept)
+    """What need not be computed again when the strength is changed."""
     overviews: dict[int, Pixels] = field(default_factory=dict)
     """Reduced copies of frames, as shown."""
 
@@ -147,7 +151,7 @@ class Opened:
     @property
     def nbytes(self) -> int:
         """Bytes of memory, apart from what is on the disk."""
-        return self._bytes(on_disk=False)
+        return self._bytes(on_disk=False) + self.kept.nbytes
 
     @property
     def bytes_on_disk(self) -> int:
@@ -331,6 +335,18 @@ class Opened:
         if known is None and not self.raw:  # a glance tells nothing of a raw image
             known = self.glances.get((frame, 0, noise))
         return known.described() if known else None
+
+    def with_words(self, frame: int, measured: Measured) -> Measured:
+        """Return what is known of a frame, with how strong its noise is in plain words."""
+        noise, level = measured.noise_and_level
+        if self.clip:
+            words = plain_words(noise, level, (0.0, self.clip.peak), given=measured.given)
+        else:
+            picture = self.raw if self.raw and measured.raw else self.picture
+            layer = picture.layers[0]
+            pixels = layer.pixels if picture is self.raw else self.planes(frame)
+            words = words_for(picture, layer, pixels, noise, level, measured.given)
+        return measured._replace(plain=words)
 
     def _sample(self) -> Pixels:
         """Return some of the pixels of the first frame."""

@@ -19,6 +19,8 @@ class Limits:
 
     largest_upload: int = 4 * 2**30
     """Bytes of a file that is uploaded."""
+    largest_thumbnail: int = 2**28
+    """Bytes of a file of a folder of which a small image is shown."""
     uploads: int = 4
     """Files that are uploaded at the same time."""
     seconds_idle: float = 30.0

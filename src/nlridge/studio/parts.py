@@ -15,6 +15,7 @@ from ..api.details import level_of
 from ..api.estimating import estimate_noise
 from ..api.in_memory import Frame, denoise_frame
 from ..engines.grid import Window
+from ..engines.reuse import Kept
 from ..files import Layer
 from ..jobs.pictures import with_exact_floats
 from ..large.disk import NewArray, OpenedArray, open_read_only
@@ -59,19 +60,27 @@ class Measured(NamedTuple):
     """Whether this is a first estimate, from a few pixels."""
     raw: tuple[Noise, float] | None = None
     """The noise of the raw image, and its level, if this is about an image that was developed from it."""
+    plain: str = ""
+    """How strong the noise is, in plain words."""
 
     @property
     def kind(self) -> str:
         """The kind of the noise of what is shown."""
         return _kind_of(self.facts.noise)
 
+    @property
+    def noise_and_level(self) -> tuple[Noise, float]:
+        """The noise of what is denoised, and its standard deviation."""
+        return self.raw or (self.facts.noise, self.level)
+
     def described(self) -> dict[str, Any]:
         """Return what the page is told about the noise."""
-        noise, level = self.raw or (self.facts.noise, self.level)
+        noise, level = self.noise_and_level
         dtype = self.facts.dtype
         coarse = dtype is not None and dtype.kind in "ui" and level < ROUNDING
         doubtful = share_of(noise, DEFAULT) < 1
         return {
+            "plain": self.plain,
             "words": str(noise),
             "kind": _kind_of(noise),
             "level": float(f"{level:.4g}"),
@@ -179,13 +188,18 @@ def planned(planes: Pixels, measured: Measured, settings: Settings, method: str)
     return Frame(pixels, missing_pixels(pixels, None, may_be_all=True), measured.levels, plan)
 
 
-def denoised(frame: Frame, progress: Progress, rectangle: Rectangle | None = None) -> Pixels:
-    """Return a denoised frame, or a part of it, as floats."""
+def denoised(
+    frame: Frame,
+    progress: Progress,
+    rectangle: Rectangle | None = None,
+    kept: Kept | None = None,
+) -> Pixels:
+    """Return a denoised frame, or a part of it, as floats; what was `kept` of other strengths is not computed again."""
     window = None
     if rectangle is not None:
         left, top, width, height = rectangle
         window = Window(range(top, top + height), range(left, left + width))
-    return denoise_frame(frame, checked_workers(None), progress, window)
+    return denoise_frame(frame, checked_workers(None), progress, window, kept)
 
 
 def as_saved(result: Pixels, dtype: "np.dtype[Any]") -> Pixels:

@@ -1,11 +1,12 @@
 """Who may talk to the server: only a page that this server sent to the person who started it."""
 
 import hmac
-import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from secrets import token_urlsafe
 from typing import Any
 from urllib.parse import parse_qs
+
+from .refusals import refusal
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -86,16 +87,16 @@ class Guard:
                 message = {**message, "headers": [*message.get("headers", []), *missing]}
             await send(message)
 
-        refusal = self._refusal(scope)
-        if refusal:
-            await _answer(send_protected, 403, json.dumps({"error": refusal}).encode(), [])
+        wrong = self._refusal(scope)
+        if wrong:
+            await _refuse(scope, send_protected, wrong)
             return
         token = parse_qs(scope["query_string"].decode("latin-1")).get("token")
         if scope["path"] == "/" and token:
             await self._enter(scope, token[0], send_protected)
         elif not self._is_known(scope):
             sentence = "this page needs the address that 'nlridge studio' printed, which works once"
-            await _answer(send_protected, 403, json.dumps({"error": sentence}).encode(), [])
+            await _refuse(scope, send_protected, sentence)
         else:
             await self._app(scope, receive, send_protected)
 
@@ -134,7 +135,7 @@ class Guard:
                 sentence = (
                     "this address was used before; start 'nlridge studio' again for a new one"
                 )
-                await _answer(send, 403, json.dumps({"error": sentence}).encode(), [])
+                await _refuse(scope, send, sentence)
                 return
             headers.append((b"set-cookie", cookie.encode()))
         await _answer(send, 303, b"", headers)
@@ -144,7 +145,14 @@ def _values(scope: Scope, name: bytes) -> list[str]:
     return [value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name]
 
 
+async def _refuse(scope: Scope, send: Send, sentence: str) -> None:
+    """Answer with a sentence, to a person on a page."""
+    body, headers = refusal(",".join(_values(scope, b"accept")), sentence, POLICY)
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await _answer(send, 403, b"" if scope["method"] == "HEAD" else body, pairs)
+
+
 async def _answer(send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
-    kind = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": [*kind, *headers]})
+    length = (b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": status, "headers": [length, *headers]})
     await send({"type": "http.response.body", "body": body})

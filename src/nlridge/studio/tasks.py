@@ -186,6 +186,20 @@ def is_wanted(task: Task, gallery: Gallery) -> bool:
     return task.stage not in URGENT or view is None or _is_visible(task, view)
 
 
+def work_after(task: Task) -> float:
+    """Return how much work follows a task until the result is complete, as a multiple of it."""
+    image, whole = task.image, whole_of(task.image)
+    if image.only_whole or image.clip or task.method != task.wanted.settings.method:
+        return 0.0
+    result = result_of(image, task.wanted, task.method)
+    missing = sum(not result.covers(k, whole) for k in range(len(image.indices)))
+    if task.stage == "whole":
+        return missing - 1
+    if task.stage == "visible" and task.rectangle != whole:
+        return missing * math.prod(whole[2:]) / math.prod(task.rectangle[2:])
+    return missing - 1 if task.stage == "visible" else 0.0
+
+
 def _is_visible(task: Task, view: View) -> bool:
     """Return whether a view still shows most of what a task is about, in the same way."""
     image, earlier = task.image, task.wanted.view

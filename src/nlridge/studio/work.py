@@ -29,6 +29,7 @@ from .images import Opened, Preview, Wanted, result_key
 from .limits import Limits
 from .messages import Rectangle, Settings
 from .opening import as_shown, reading
+from .pace import Pace
 from .parts import (
     Choice,
     arguments_of,
@@ -44,7 +45,18 @@ from .parts import (
 )
 from .results import Result
 from .saving import target_of
-from .tasks import FIRST, GAIN, URGENT, Task, is_wanted, known_of, result_of, tasks, whole_of
+from .tasks import (
+    FIRST,
+    GAIN,
+    URGENT,
+    Task,
+    is_wanted,
+    known_of,
+    result_of,
+    tasks,
+    whole_of,
+    work_after,
+)
 from .tiles import reduced_part
 
 _EVERY = 0.1  # seconds between reports of progress
@@ -215,7 +227,7 @@ class Worker:
             measured = measure_raw(image.raw.layers[0], planes, choice, developed)
         else:
             measured = measure(planes, choice, sampled=image.is_large)
-        image.measured[task.frame, settings.noise] = measured
+        image.measured[task.frame, settings.noise] = image.with_words(task.frame, measured)
         self._say_noise(task)
 
     def _glance(self, task: Task) -> None:
@@ -224,7 +236,8 @@ class Worker:
         planes, choice = image.measurable(task.frame), image.choice(settings)
         if image.raw:
             planes, choice = image.planes(task.frame), "auto"
-        image.glances[task.frame, 0, settings.noise] = glance(planes, choice)
+        known = image.with_words(task.frame, glance(planes, choice))
+        image.glances[task.frame, 0, settings.noise] = known
         self._say_noise(task)
 
     def _preview(self, task: Task) -> None:
@@ -237,7 +250,7 @@ class Worker:
         if key not in image.glances:
             image.glances[key] = glance(planes, self._reduced_choice(task))
         frame = planned(planes, image.glances[key], settings, "fast")
-        result = denoised(frame, self._progress(task))
+        result = denoised(frame, self._progress(task), kept=image.kept)
         rough = result_key(settings, "fast", True)
         image.preview = Preview(rough, task.frame, task.level, task.rectangle, result)
         self._say_tiles(task, task.rectangle, "fast")
@@ -274,7 +287,7 @@ class Worker:
         measured = known_of(image, task.frame, settings.noise)
         assert measured is not None
         frame = planned(planes, measured, settings, task.method)
-        pixels = denoised(frame, self._progress(task), task.rectangle)
+        pixels = denoised(frame, self._progress(task), task.rectangle, image.kept)
         self._put(task, result, pixels)
         self._say_tiles(task, image.seen(task.rectangle), "fast")
 
@@ -287,11 +300,11 @@ class Worker:
         frame = planned(planes, measured, settings, task.method)
         progress = self._progress(task)
         if task.rectangle != whole_of(image):
-            pixels = denoised(frame, progress, task.rectangle)
+            pixels = denoised(frame, progress, task.rectangle, image.kept)
         elif image.is_large:
             pixels = denoised_on_disk(planes, frame, settings, task.method, image.folder, progress)
         else:
-            pixels = denoised(frame, progress)
+            pixels = denoised(frame, progress, kept=image.kept)
             if pixels.size <= GAIN:
                 image.floats = ((task.frame, result_key(settings, task.method)), pixels)
         self._check(task)
@@ -443,7 +456,7 @@ class Worker:
 
     def _progress(self, task: Task) -> Callable[[int, int], None]:
         """Return a function that reports progress, does what is more urgent, and raises if the task is out of date."""
-        seen, said = self._version, time.monotonic()
+        seen, said, pace = self._version, time.monotonic(), Pace()
 
         def progress(done: int, total: int) -> None:
             nonlocal seen, said
@@ -457,7 +470,8 @@ class Worker:
                     self._check(task)
             if time.monotonic() - said > _EVERY:
                 said = time.monotonic()
-                self._say_progress(task, done / total)
+                share = done / total
+                self._say_progress(task, share, pace.left(share, work_after(task)))
 
         return progress
 
@@ -479,11 +493,13 @@ class Worker:
         noise = image.noise_described(task.frame)
         self.events.publish(type="noise", image=image.id, frame=task.frame, noise=noise)
 
-    def _say_progress(self, task: Task, done: float) -> None:
+    def _say_progress(self, task: Task, done: float, left: float | None) -> None:
         words = f"denoising with {task.method}" if task.method else "estimating the noise"
         stage = "visible" if task.stage in URGENT else "whole"
         revision = task.image.wanted.revision
         facts = {"stage": stage, "done": round(done, 3), "words": words}
+        if left is not None and task.stage not in FIRST:
+            facts["left"] = round(left, 1)
         self._say("progress", task.image, revision, **facts)
 
     def _say_tiles(

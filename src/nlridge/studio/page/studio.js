@@ -1,6 +1,7 @@
 // The studio: what a person sees and does. Whatever comes from files or from the server is shown as text, never as markup.
 import { download, listen, request, upload } from "./api.js";
 import { drawRectangle } from "./sampler.js";
+import { makeThumbnails } from "./thumbnails.js";
 import { addressOf, makeTiles, topLevel } from "./tiles.js";
 
 const at = (id) => document.getElementById(id);
@@ -254,13 +255,32 @@ function drawPanel() {
 function drawNoise() {
   const { noise, settings } = current;
   const [kind] = Object.keys(settings.noise);
+  at("noise-plain").textContent = noise ? asSentence(noise.plain) : "";
   at("noise-words").textContent = noise ? asSentence(noise.words) + (noise.sure === false ? " (uncertain)" : "") : "Estimating …";
-  at("noise-words").classList.toggle("waiting", !noise);
+  drawMore();
   at("noise-kind").value = kind === "kind" ? settings.noise.kind : kind;
   at("level-row").hidden = kind !== "level";
   if (kind === "level" && document.activeElement !== at("level")) at("level").value = settings.noise.level;
   at("draw").hidden = kind !== "rectangle";
 }
+
+// One step is clearly visible; the slider ends at the third.
+const STEP = 1.5;
+const strongest = () => Number(at("strength").max);
+
+function drawMore() {
+  const { noise, settings } = current;
+  const none = Boolean(noise) && noise.level === 0;
+  const most = settings.strength >= strongest();
+  at("more").disabled = none || most;
+  at("more-words").textContent = none ? "No noise was found to remove. If you see some, select “no: the level is known” below and enter its standard deviation."
+    : most ? "This is the largest strength. To remove even more, select “no: the level is known” below and enter a larger standard deviation." : "";
+}
+at("more").addEventListener("click", () => {
+  const next = Math.min(Math.round(20 * STEP * current.settings.strength) / 20, strongest());
+  change({ strength: Math.max(next, Math.min(current.settings.strength + 0.05, strongest())) });
+  if (at("more").disabled) at("strength").focus();  // a disabled button cannot keep the focus
+});
 
 function drawChoices() {
   const { channels, colour, frames, frame, together } = current;
@@ -279,6 +299,15 @@ function drawChoices() {
 }
 
 const inFewDigits = (value, digits = 4) => String(Number(value.toPrecision(digits)));
+// Seconds in words, in steps that become coarser: nobody wants to see them jump.
+function timeLeft(seconds) {
+  if (!(seconds >= 1)) return "";
+  const inSteps = (value, step) => Math.max(step, Math.round(value / step) * step);
+  if (seconds < 55) return `about ${inSteps(seconds, seconds < 10 ? 1 : 5)} s left`;
+  const minutes = inSteps(seconds / 60, seconds < 600 ? 1 : 5);
+  const hours = Math.floor(minutes / 60);
+  return `about ${hours ? `${hours} h ` : ""}${minutes % 60 || !hours ? `${minutes % 60} min ` : ""}left`;
+}
 const asSentence = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 
 function drawRange() {
@@ -306,6 +335,7 @@ function drawStatus() {
   const words = error || (progress ? progress.words || { visible: "Denoising the visible part …", whole: "Denoising the whole image …" }[progress.stage]
     : result ? (result.seconds < 0.05 ? "Done." : `Done in ${result.seconds.toFixed(result.seconds < 10 ? 1 : 0)} s.`) : image.noise ? "Denoising …" : "Estimating the noise …");
   if (at("status").textContent !== asSentence(words)) at("status").textContent = asSentence(words);
+  at("time-left").textContent = progress && !error ? timeLeft(progress.left) : "";
   at("status").classList.toggle("failed", Boolean(error));
   at("progress").hidden = !progress;
   if (progress) at("progress").value = progress.done;
@@ -418,6 +448,7 @@ function itemOf(image) {
 }
 
 const fileItems = new Map();
+const thumbnails = makeThumbnails();
 const MARKS = { waiting: "", running: "…", done: "✓", failed: "!", skipped: "–" };
 
 function drawFolder() {
@@ -438,6 +469,8 @@ function drawFolder() {
     over || failed || running ? `${over} of ${files.length} done` : `${files.length} ${files.length === 1 ? "file" : "files"}`,
     ...(failed ? [`${failed} failed`] : []), ...(rest && !running && !current ? ["open one to choose settings"] : []),
   ].join(", ");
+  const left = running ? timeLeft(folder.left) : "";
+  at("folder-left").textContent = left && `, ${left}`;
   for (const file of files) {
     if (!fileItems.has(file.id)) {
       fileItems.set(file.id, fileItem(file));
@@ -448,15 +481,19 @@ function drawFolder() {
 }
 
 function fileItem({ id, name }) {
-  const button = element("button", { type: "button", class: "item" }, element("span", {}, name), element("span", { class: "mark" }));
+  const picture = element("img", { alt: "", width: 38, height: 38 });
+  thumbnails.add(picture, `/api/files/${id}/thumbnail`);
+  const button = element("button", { type: "button", class: "item" }, picture, element("span", {}, name), element("span", { class: "mark" }));
   button.addEventListener("click", () => tried(async () => { opened(await request("POST", `/api/files/${id}/open`)); }));
   return element("li", {}, button);
 }
 
 function drawFile(item, { name, state, error }) {
+  const [button] = item.children;
+  if (current && current.can_save_beside && current.name === name) button.setAttribute("aria-current", "true");
+  else button.removeAttribute("aria-current");
   if (item.dataset.state === state) return;
   item.dataset.state = state;
-  const [button] = item.children;
   button.title = error || name;
   button.setAttribute("aria-label", `${name}, ${state}${error ? `: ${error}` : ""}`);
   button.lastElementChild.textContent = MARKS[state] ?? "";
@@ -654,6 +691,8 @@ function receive(event) {
     if (event.file) Object.assign(folder.files.find(({ id }) => id === event.file.id) || {}, event.file);
     if (event.running !== undefined) folder.running = event.running;
     folder.done = event.done;
+    if (event.left) folder.left = event.left;
+    if (!folder.running) folder.left = null;
     drawFolder();
     return;
   }
