@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,6 +81,7 @@ def noise_of(channels: list[Channel], kind: str = "auto", workers: int = 1) -> N
         scaled, unit = in_units(channels)
         noise = _growing_noise(scaled, kind == "auto", workers)
         if noise is not None and noise.gain * unit > 1e-300:
+            noise = _below_pixels(noise, scaled)
             return PoissonGaussianNoise(
                 noise.gain * unit, noise.read_noise * unit, noise.black_level * unit
             )
@@ -268,10 +270,12 @@ def _growing_noise(
     precise = _line_of([steps for steps, _ in blocks])
     if precise is not None and all(darkness < _DARK for _, darkness in blocks):
         steps = [steps for steps, _ in blocks]
-        if _confirmed(channels, steps, precise, doubt, _DARK_FIELD) is not None:
+        if _confirmed(channels, steps, precise, True, _DARK_FIELD) is not None:
             return precise.noise
     patches = list(in_order(_variances, channels, workers))
     line = _line_of(patches)
+    if line is None and precise is not None and not doubt:
+        return precise.noise
     if line is None or (doubt and sum(map(len, patches)) < 4):
         return None
     level = _confirmed(channels, patches, line, doubt, _PHOTOGRAPH)
@@ -282,6 +286,21 @@ def _growing_noise(
     share = min(level, 1.0)
     noise = line.noise
     return PoissonGaussianNoise(noise.gain * share**2, noise.read_noise * share, noise.black_level)
+
+
+def _below_pixels(noise: PoissonGaussianNoise, channels: list[Channel]) -> PoissonGaussianNoise:
+    """The noise with a black level so low that hardly any pixel is too dark for the Anscombe transform.
+
+    The line may reach 0 at a brightness that many pixels are below, if the noise of dark ones does not follow it. The
+    transform would turn all of them into black, and brighten them.
+    """
+    darkest = min(
+        float(np.percentile(_present(pixels, not_dark), _TOO_DARK))
+        for pixels, _, not_dark in channels
+        if not not_dark.all()
+    )
+    highest = darkest + noise.gain * (3 / 8 + (noise.read_noise / noise.gain) ** 2)
+    return replace(noise, black_level=min(noise.black_level, highest))
 
 
 class _Evidence(NamedTuple):
@@ -377,6 +396,7 @@ def _stabilised_level(
     return sigma_of(stable, missing | ~bright)
 
 
+_TOO_DARK = 1.0  # percentage of pixels that may be too dark for the transform
 _STEPS = 16  # number of brightness steps
 
 

@@ -24,7 +24,7 @@ from ..noise.poisson import PoissonGaussianNoise
 from .channels import Planes, planes_of
 from .doubts import VISIBLE, doubt_about, doubt_about_colour
 from .options import Options
-from .photons import Run, halved, run_settings
+from .photons import Run, halved, kept_means, run_settings
 
 Array = npt.NDArray[np.float64]
 
@@ -77,7 +77,7 @@ class Plan:
         """The noise model that restores the result."""
         noise = self.noise
         if self.runs and isinstance(noise, PoissonGaussianNoise):
-            noise = noise.weakened(self.runs[-1].share)
+            noise = noise.blended(self.runs[-1].share)
         return noise
 
     @property
@@ -155,11 +155,13 @@ def plan_for(
         # Counts of few photons may be stored in a type whose range says nothing about them.
         most = facts.noise.black_level + facts.noise.gain * 4 * facts.photons
         ends = [(min(low, most), min(high, most)) for low, high in facts.ends]
+        kept = kept_means(facts.photons, shape[1:])
         for halvings, share in run_settings(facts.photons, shape[1:]):
             factor = share / 2**halvings
             spans = _ranges(shape[0], facts.noise.weakened(factor), ends)
             its_recipe = chosen(spans, halved(shape[1:], halvings))
-            runs.append(Run(in_photons.weakened(factor), its_recipe, halvings, share))
+            its_noise = in_photons.weakened(1 / 2**halvings).blended(share)
+            runs.append(Run(its_noise, its_recipe, halvings, share, kept))
     return Plan(
         shape,
         facts.noise,
