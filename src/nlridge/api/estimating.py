@@ -126,7 +126,8 @@ def estimate_noise(
     they are one-sided, and stronger where there is more structure.
 
     Noise that grows with the signal is assumed to do so equally in all channels. Gaussian noise has one
-    level for all channels if their levels differ by less than 15 %, and otherwise one for each.
+    level for all channels if their levels differ by less than 15 %, and otherwise one for each. Channels
+    that are constant, or of which at most 1 % of the pixels differ, have no noise.
 
     Examples
     --------

@@ -43,6 +43,12 @@ _ALIKE = (
 )
 
 
+# The largest share of the pixels of a nearly constant channel that differ from the others.
+_RARE = 0.01
+_ROUNDING = float(np.finfo(np.float32).eps)  # a relative difference that is none
+_ENOUGH = 100_000  # pixels to count them by
+
+
 def sigma_of(pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) -> float:
     """Estimate the standard deviation of the noise of a plane; see `estimate_sigma`."""
     return _level_of(_channel(pixels, missing))
@@ -95,6 +101,32 @@ def noise_of(channels: list[Channel], kind: str = "auto", workers: int = 1) -> N
         unit = power_of_two(max(sigmas))
         return GaussianNoise(unit * math.sqrt(np.mean(np.square(np.array(sigmas) / unit))))
     return GaussianNoise(sigmas)
+
+
+def changing_channels(pixels: npt.NDArray[Any], missing: Mask | None = None) -> Mask:
+    """Which channels of an image of (channels, ...) are not constant, or nearly so, and may thus have noise.
+
+    A channel is nearly constant if hardly any of its pixels differs, unless all channels are so, as in images of very few
+    photons.
+    """
+    present = [
+        np.ravel(channel if missing is None else channel[~missing[k]])
+        for k, channel in enumerate(pixels)
+    ]
+    constant = np.array([np.all(values == values[:1]) for values in present])
+    if len(present) == 1 or constant.all():
+        return ~constant
+    some = [
+        values[:: -(-values.size // _ENOUGH)] if values.size else np.zeros(1) for values in present
+    ]
+    medians = [float(np.median(values)) for values in some]
+    rare = np.array(
+        [
+            np.mean(np.abs(values - usual) > _ROUNDING * abs(usual)) <= _RARE
+            for values, usual in zip(some, medians, strict=True)
+        ]
+    )
+    return ~constant if rare.all() else ~(constant | rare)
 
 
 def channels_of(pixels: npt.NDArray[Any], missing: Mask | None, workers: int = 1) -> list[Channel]:

@@ -20,6 +20,7 @@ from ..algorithm.settings import Recipe
 from ..algorithm.tuning import Tuning
 from ..noise import Noise, power_of_two
 from ..noise.correlated import correlation_between
+from ..noise.estimation import changing_channels
 from ..noise.poisson import PoissonGaussianNoise
 from .channels import Planes, planes_of
 from .doubts import VISIBLE, doubt_about, doubt_about_colour
@@ -28,6 +29,7 @@ from .photons import Run, halved, kept_means, run_settings
 
 Array = npt.NDArray[np.float64]
 
+_STILL = 1e-4  # a channel with less variance, in units of its noise, is constant and has none of this noise
 SAMPLE = 2**20  # pixels of each channel that suffice for the covariance
 
 
@@ -124,6 +126,7 @@ def plan_for(
     noisy = facts.levels > np.maximum(VISIBLE * ranges, 1e-300)
     if facts.empty is not None:
         noisy = noisy & ~facts.empty
+    noisy = noisy & (facts.covariance.diagonal() > _STILL)
     if options.tuning.strength == 0:  # nothing is to be removed
         noisy = np.zeros_like(noisy)
     levels = np.where(noisy, facts.levels, 0.0)
@@ -192,13 +195,17 @@ def _ranges(channels: int, noise: Noise, ends: Sequence[Any]) -> Array:
 
 
 def covariance_of(noise: Noise, levels: Array, sample: npt.NDArray[Any]) -> Array:
-    """The covariance of the channels in units of their noise, from some pixels of each, (channels, count)."""
+    """The covariance of the channels in units of their noise, from some pixels of each, (channels, count).
+
+    It is 0 for channels that are constant, or nearly so.
+    """
     if len(sample) == 1:
         return np.ones((1, 1))  # the plan does not depend on it
     units = np.where(levels > 0, levels, np.inf)
     with np.errstate(over="ignore"):
         # Clipped to avoid overflow; `stabilised` raises an error for pixels so bright.
         relative = np.clip(noise.stabilise(sample) / units[:, None], -1e100, 1e100)
+    relative[~changing_channels(sample)] = 0
     return np.cov(relative, bias=True)
 
 
