@@ -36,6 +36,7 @@ _MANY = 100.0  # with more photons per pixel, no mean changes by more than a fra
 # The result has the means of the noisy image over areas of so many photons, whose own noise is 0.8 %, or of
 # fewer in a small image, whose own noise is at most 3 %.
 _COUNTED, _COUNTED_LEAST = 16_000.0, 1000.0
+_WIDE = 6  # these areas are at least 2^6 pixels wide, or half of it in a small image: their noise adds nothing visible
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,8 @@ def kept_means(photons: float, shape: tuple[int, int]) -> int:
     """How often the size of an image is halved until its pixels are means over many photons; 0 if it is too small."""
     wanted = math.ceil(math.log(_COUNTED / min(max(photons, 1e-3), _MANY), 4))
     # Still coarser images have too few pixels that are not at a border.
-    halvings = min(wanted, int(math.log2(max(min(shape) / 4, 1))))
-    return halvings if 4**halvings * photons >= _COUNTED_LEAST else 0
+    halvings = min(max(wanted, _WIDE), int(math.log2(max(min(shape) / 4, 1))))
+    return halvings if halvings >= _WIDE - 1 and 4**halvings * photons >= _COUNTED_LEAST else 0
 
 
 def halved(shape: tuple[int, int], times: int) -> tuple[int, int]:
