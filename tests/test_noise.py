@@ -182,10 +182,10 @@ def test_stabilising_makes_the_variance_one_and_restoring_has_no_bias(photons, r
     assert restored == pytest.approx(50 + 2.0 * photons, rel=0.002)
 
 
-def test_nothing_is_darker_than_the_black_level():
-    noise = PoissonGaussianNoise(gain=1.0, read_noise=2.0, black_level=100.0)
+def test_nothing_is_darker_than_the_black_level_without_read_noise():
+    noise = PoissonGaussianNoise(gain=1.0, black_level=100.0)
     assert noise.restore(np.array([-5.0, 0.0, 0.1])).min() == 100
-    image = 100 + np.random.default_rng(0).normal(0, 2, (64, 64))
+    image = 100 + np.random.default_rng(0).poisson(0.1, (64, 64))
     assert nlridge.denoise(image, noise=noise).min() >= 100
 
 
@@ -318,9 +318,10 @@ def test_few_photons_do_not_spoil_any_method(method):
         assert -10 * np.log10(np.mean((result - clean) ** 2)) > 21
 
 
-def test_runs_are_for_few_photons_only():
+def test_several_runs_are_for_few_photons_only():
     assert run_settings(math.inf, (512, 512)) == []
-    assert run_settings(6.0, (512, 512)) == []
+    assert run_settings(101.0, (512, 512)) == []
+    assert run_settings(6.0, (512, 512)) == [(0, 1.0)]  # means are kept
     (halvings, whole), *others = run_settings(0.5, (512, 512))
     assert (halvings, whole) == (2, 1.0)
     assert [share for _, share in others] == sorted((share for _, share in others), reverse=True)

@@ -215,7 +215,8 @@ def denoise(
     **Channels.** Three correlated channels with the same noise, such as red, green and blue, are
     transformed to one luminance and two chrominance channels. Other correlated channels are transformed
     to their principal components in units of the noise. In both cases all channels share the same groups
-    of patches. Channels whose correlation with the others is below 0.4 are denoised separately.
+    of patches. Channels whose correlation with the others is below 0.4 are denoised separately. Channels
+    that are constant, or of which at most 1 % of the pixels differ, are returned as they are.
 
     **Video and volumes.** One noise model is estimated for all frames, from eight of them. The methods
     "fast", "standard" and "best" have separate settings for videos and for volumes. They search 2, 6 and 6

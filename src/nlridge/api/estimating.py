@@ -125,10 +125,12 @@ def estimate_noise(
     Correlated noise is measured in flat blocks: its level as a function of the brightness, and its
     correlation. The level is then chosen so that, in trial runs on a part of the image, the result and the
     residual are least similar. With ``kind="auto"``, noise that may also be texture has a `share` below 1:
-    only this fraction of it is removed, too little to be visible.
+    only this fraction of it is removed, too little to be visible. Faint stars and other spots are not noise:
+    they are one-sided, and stronger where there is more structure.
 
     Noise that grows with the signal is assumed to do so equally in all channels. Gaussian noise has one
-    level for all channels if their levels differ by less than 15 %, and otherwise one for each.
+    level for all channels if their levels differ by less than 15 %, and otherwise one for each. Channels
+    that are constant, or of which at most 1 % of the pixels differ, have no noise.
 
     Examples
     --------

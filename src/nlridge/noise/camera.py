@@ -11,7 +11,8 @@ white noise, and depends less on the brightness. So the level is chosen at last,
 the image. If too little noise is removed, both the result and what was removed contain noise, and if too much is
 removed, both contain texture. At the right level, they are least alike. How clearly they are so tells noise from the
 texture of an image without noise. So does what blocks have in common: noise is the same in all of them, whereas blocks
-with more texture at low frequencies have more of it at higher ones, too. Where it is not clear which of the two it is,
+with more texture at low frequencies have more of it at higher ones, too. A field of stars is no noise either, although
+its calm parts are alike: the faint stars in them are all brighter than the sky, and noise is not so one-sided. Where it is not clear which of the two it is,
 so little is removed that it could not be seen if it were texture. If it is noise, that is worth more than it seems: a
 half of the right change removes three quarters of the error that all of it removes.
 
@@ -66,6 +67,7 @@ _CHANCE = 0.01  # likeness of unrelated images
 # texture span more, and those of a regular pattern less than this.
 _REGULAR = 1.4
 _LESS_CALM = (0.2, 0.3)  # blocks between these quantiles of energy are compared with the calm ones
+_SKEWED = (0.0, 0.2, 0.45)  # the quantiles of energy at which skewness is measured
 # The largest change that is made if it is not clear whether it is noise, as a share of the range of the image (rms).
 _INVISIBLE = 1 / 350
 # How much the likeness must fall, for each unit of the span and of the growth.
@@ -73,6 +75,9 @@ _NEED_SPAN, _NEED_GROWTH = 0.05, 0.9
 # Strong noise hides the growth that texture causes. So growth counts more if the level is above this share of the range:
 # in proportion to the level, up to a factor.
 _STRONG, _MOST_STRONG = 0.024, 2.0
+# What is one-sided and grows is the faint part of the image: stars, or other spots. Noise may be one-sided, but then it is
+# so everywhere, and does not grow. This is the least product of skewness and growth. What JPEG left of noise is not judged.
+_ONE_SIDED = 0.15
 # Noise is not this many times stronger at one brightness than at another: that is the texture of bright objects.
 _MOST_UNEVEN = 16.0
 
@@ -107,10 +112,12 @@ def correlated_noise_of(
     if measured is None:
         return None
     part = _part_of(pixels, excluded)
-    level = _best_level(part, measured, denoise)
     base, correlation = _in_most_areas(measured)
-    base = _scaled(base, level.factor)
     contrast = float(np.ptp(part.image))
+    if not measured.sparse and measured.skewness * measured.growth > _ONE_SIDED:
+        return CorrelatedEstimate(base, correlation, False, 0.0, _INVISIBLE * contrast)
+    level = _best_level(part, measured, denoise)
+    base = _scaled(base, level.factor)
     strong = float(np.median(measured.base.sigmas)) / max(_STRONG * contrast, 1e-300)
     growth = max(measured.growth, 0.0) * min(max(strong, 1.0), _MOST_STRONG)
     needed = 1 + _NEED_SPAN * measured.span + _NEED_GROWTH * growth
@@ -160,6 +167,8 @@ class _Measured(NamedTuple):
     """The ratio of the largest to nearly the smallest of their energies."""
     growth: float
     """The power of the energy at low frequencies that the energy at higher ones grows with: about 0 for noise."""
+    skewness: float
+    """The least skewness of calm blocks and others at the frequencies of the noise; positive for spots of light."""
 
 
 def _measured(
@@ -176,6 +185,7 @@ def _measured(
         return None
     sigma = curve.sigma_at(values)[..., None, None]
     energy = _energy(low / sigma, _IMAGE)
+    order = np.argsort(energy, kind="stable")
     calm = _calmest(energy)
     span = float(energy[calm[-1]] / max(energy[calm[len(calm) // 10]], 1e-300))
     growth = _growth(blocks, sigma, energy)
@@ -196,6 +206,7 @@ def _measured(
         _is_sparse(coefficients.sum(axis=0)[:, _MIDDLE] ** 2),
         span,
         growth,
+        _skewness(blocks, sigma, order),
     )
 
 
@@ -262,6 +273,24 @@ def _growth(blocks: Array, sigma: Array, energy: Array) -> float:
         medians.append([np.median(energy[chosen]), np.median(higher)])
     low, high = np.diff(np.log(np.maximum(medians, 1e-300)), axis=0)[0]
     return float(high / low) if low > 0 else 0.0
+
+
+def _skewness(blocks: Array, sigma: Array, order: npt.NDArray[np.intp]) -> float:
+    """The least skewness of the brightness at the frequencies of the noise, of blocks with little energy and with more.
+
+    `order` is that of the blocks by energy. Each block counts the same.
+    """
+    values = []
+    for start in _SKEWED:
+        first = int(start * len(order))
+        chosen = order[first : first + max(int(_CALM * len(order)), _FEWEST)]
+        coefficients = _coefficients(blocks[:, chosen]) / sigma[:, chosen]
+        energy = _energy(coefficients, ~_IMAGE)
+        coefficients = coefficients[:, energy <= _OUTLIER * np.median(energy)].sum(axis=0)
+        pixels = _COSINES.T @ np.where(_IMAGE, 0.0, coefficients) @ _COSINES
+        spread = np.sqrt((pixels**2).mean(axis=(1, 2), keepdims=True))
+        values.append(float(((pixels / np.maximum(spread, 1e-300)) ** 3).mean()))
+    return max(min(values), 0.0)
 
 
 def _level_curve(blocks: Array, values: Array, energy: Array) -> CurveNoise | None:

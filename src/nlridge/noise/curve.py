@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,10 @@ import numpy.typing as npt
 
 from ..checks import shown
 from . import Array
+
+_NODES = 24  # at which the noise is sampled
+_POINTS = 16  # of each piece of a curve at which its means are computed
+_TAILS = 6.0  # standard deviations, beyond which noise does not reach
 
 
 @dataclass(frozen=True, init=False)
@@ -34,7 +39,10 @@ class CurveNoise:
     Notes
     -----
     The integral of dv / sigma(v) makes the standard deviation of the noise 1 everywhere, as long as sigma changes little
-    over the width of the noise. It is computed in closed form, and so is its inverse.
+    over the width of the noise. It is computed in closed form, and so is its inverse. Where sigma grows with
+    the signal, the mean of transformed noise is too dark: the inverse corrects for it, so that means over areas stay the
+    same. Where sigma falls, a tone curve has compressed what is bright. Noise was symmetric before it, which the transform
+    undoes: means become those without noise, somewhat brighter than those of the image.
 
     Examples
     --------
@@ -103,6 +111,24 @@ class CurveNoise:
         return self.sigma_at(truth) ** 2
 
     def restore(self, estimate: npt.NDArray[Any]) -> Array:
+        means, corrections = self._corrections
+        correction: Array = np.interp(estimate, means, corrections)
+        return self._inverse(estimate) + correction
+
+    @cached_property
+    def _corrections(self) -> tuple[Array, Array]:
+        """Means of stabilised pixels, and what their inverse lacks, where sigma grows, of the values without noise."""
+        v, sigma, *_ = self._pieces()
+        ends = v[0] - _TAILS * sigma[0], v[-1] + _TAILS * sigma[-1]
+        places = np.arange(_POINTS * (len(v) + 1)) / _POINTS
+        truths = np.interp(places, np.arange(len(v) + 2), [ends[0], *v, ends[1]])
+        nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+        values = truths[:, None] + self.sigma_at(truths)[:, None] * nodes
+        means = np.maximum.accumulate(self.stabilise(values) @ (weights / weights.sum()))
+        return means, np.maximum(truths - self._inverse(means), 0)
+
+    def _inverse(self, estimate: npt.NDArray[Any]) -> Array:
+        """The inverse of `stabilise` for pixels without noise."""
         v, sigma, slope, integral = self._pieces()
         a = estimate.astype(np.float64)
         k = np.clip(np.searchsorted(integral, a, side="right") - 1, 0, len(v) - 1)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +43,12 @@ _ALIKE = (
 )
 
 
+# The largest share of the pixels of a nearly constant channel that differ from the others.
+_RARE = 0.01
+_ROUNDING = float(np.finfo(np.float32).eps)  # a relative difference that is none
+_ENOUGH = 100_000  # pixels to count them by
+
+
 def sigma_of(pixels: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) -> float:
     """Estimate the standard deviation of the noise of a plane; see `estimate_sigma`."""
     return _level_of(_channel(pixels, missing))
@@ -80,6 +87,7 @@ def noise_of(channels: list[Channel], kind: str = "auto", workers: int = 1) -> N
         scaled, unit = in_units(channels)
         noise = _growing_noise(scaled, kind == "auto", workers)
         if noise is not None and noise.gain * unit > 1e-300:
+            noise = _below_pixels(noise, scaled)
             return PoissonGaussianNoise(
                 noise.gain * unit, noise.read_noise * unit, noise.black_level * unit
             )
@@ -93,6 +101,32 @@ def noise_of(channels: list[Channel], kind: str = "auto", workers: int = 1) -> N
         unit = power_of_two(max(sigmas))
         return GaussianNoise(unit * math.sqrt(np.mean(np.square(np.array(sigmas) / unit))))
     return GaussianNoise(sigmas)
+
+
+def changing_channels(pixels: npt.NDArray[Any], missing: Mask | None = None) -> Mask:
+    """Which channels of an image of (channels, ...) are not constant, or nearly so, and may thus have noise.
+
+    A channel is nearly constant if hardly any of its pixels differs, unless all channels are so, as in images of very few
+    photons.
+    """
+    present = [
+        np.ravel(channel if missing is None else channel[~missing[k]])
+        for k, channel in enumerate(pixels)
+    ]
+    constant = np.array([np.all(values == values[:1]) for values in present])
+    if len(present) == 1 or constant.all():
+        return ~constant
+    some = [
+        values[:: -(-values.size // _ENOUGH)] if values.size else np.zeros(1) for values in present
+    ]
+    medians = [float(np.median(values)) for values in some]
+    rare = np.array(
+        [
+            np.mean(np.abs(values - usual) > _ROUNDING * abs(usual)) <= _RARE
+            for values, usual in zip(some, medians, strict=True)
+        ]
+    )
+    return ~constant if rare.all() else ~(constant | rare)
 
 
 def channels_of(pixels: npt.NDArray[Any], missing: Mask | None, workers: int = 1) -> list[Channel]:
@@ -268,10 +302,12 @@ def _growing_noise(
     precise = _line_of([steps for steps, _ in blocks])
     if precise is not None and all(darkness < _DARK for _, darkness in blocks):
         steps = [steps for steps, _ in blocks]
-        if _confirmed(channels, steps, precise, doubt, _DARK_FIELD) is not None:
+        if _confirmed(channels, steps, precise, True, _DARK_FIELD) is not None:
             return precise.noise
     patches = list(in_order(_variances, channels, workers))
     line = _line_of(patches)
+    if line is None and precise is not None and not doubt:
+        return precise.noise
     if line is None or (doubt and sum(map(len, patches)) < 4):
         return None
     level = _confirmed(channels, patches, line, doubt, _PHOTOGRAPH)
@@ -282,6 +318,21 @@ def _growing_noise(
     share = min(level, 1.0)
     noise = line.noise
     return PoissonGaussianNoise(noise.gain * share**2, noise.read_noise * share, noise.black_level)
+
+
+def _below_pixels(noise: PoissonGaussianNoise, channels: list[Channel]) -> PoissonGaussianNoise:
+    """The noise with a black level so low that hardly any pixel is too dark for the Anscombe transform.
+
+    The line may reach 0 at a brightness that many pixels are below, if the noise of dark ones does not follow it. The
+    transform would turn all of them into black, and brighten them.
+    """
+    darkest = min(
+        float(np.percentile(_present(pixels, not_dark), _TOO_DARK))
+        for pixels, _, not_dark in channels
+        if not not_dark.all()
+    )
+    highest = darkest + noise.gain * (3 / 8 + (noise.read_noise / noise.gain) ** 2)
+    return replace(noise, black_level=min(noise.black_level, highest))
 
 
 class _Evidence(NamedTuple):
@@ -377,6 +428,7 @@ def _stabilised_level(
     return sigma_of(stable, missing | ~bright)
 
 
+_TOO_DARK = 1.0  # percentage of pixels that may be too dark for the transform
 _STEPS = 16  # number of brightness steps
 
 

@@ -10,9 +10,9 @@ from ..algorithm.framework import denoised
 from ..engines import cpu
 from ..noise import Noise
 from ..noise.camera import CorrelatedEstimate, correlated_noise_of
-from ..noise.correlated import CorrelatedNoise
+from ..noise.correlated import CorrelatedNoise, correlation_between
 from ..noise.curve import CurveNoise
-from ..noise.estimation import Channel, channels_of, in_units, noise_of
+from ..noise.estimation import Channel, changing_channels, channels_of, in_units, noise_of
 from ..noise.gaussian import GaussianNoise
 from .options import Options
 from .pixels import restored, stabilised
@@ -25,7 +25,35 @@ Mask = npt.NDArray[np.bool_]
 def estimated_noise(
     pixels: npt.NDArray[Any], missing: Mask | None, kind: str = "auto", workers: int = 1
 ) -> Noise:
-    """Estimate the noise of an image of (channels, height, width); see `estimate_noise`."""
+    """Estimate the noise of an image of (channels, height, width); see `estimate_noise`.
+
+    Channels that are constant, or nearly so, have no noise and say nothing about that of the others.
+    """
+    changing = changing_channels(pixels, missing)
+    if changing.any() and not changing.all():
+        some = None if missing is None else missing[changing]
+        return _of_all_channels(_estimated(pixels[changing], some, kind, workers), changing)
+    return _estimated(pixels, missing, kind, workers)
+
+
+def _of_all_channels(noise: Noise, changing: Mask) -> Noise:
+    """The noise of all channels, from that of those that change."""
+    if isinstance(noise, GaussianNoise):
+        sigmas = np.zeros(len(changing))
+        sigmas[changing] = noise.sigma
+        return GaussianNoise(sigmas)
+    if not isinstance(noise, CorrelatedNoise):
+        return noise
+    between = correlation_between(noise, int(np.count_nonzero(changing)))
+    assert between is not None
+    correlation = np.zeros((len(changing), len(changing), *between.shape[2:]))
+    height, width = between.shape[2:]
+    correlation[range(len(changing)), range(len(changing)), height // 2, width // 2] = 1
+    correlation[np.ix_(changing, changing)] = between
+    return CorrelatedNoise(noise.noise, correlation, noise.share)
+
+
+def _estimated(pixels: npt.NDArray[Any], missing: Mask | None, kind: str, workers: int) -> Noise:
     channels, estimate = channels_of(pixels, missing, workers), None
     if kind in ("auto", "correlated"):
         estimate = _correlated(channels, workers)

@@ -20,14 +20,16 @@ from ..algorithm.settings import Recipe
 from ..algorithm.tuning import Tuning
 from ..noise import Noise, power_of_two
 from ..noise.correlated import correlation_between
+from ..noise.estimation import changing_channels
 from ..noise.poisson import PoissonGaussianNoise
 from .channels import Planes, planes_of
 from .doubts import VISIBLE, doubt_about, doubt_about_colour
 from .options import Options
-from .photons import Run, halved, run_settings
+from .photons import Run, halved, kept_means, run_settings
 
 Array = npt.NDArray[np.float64]
 
+_STILL = 1e-4  # a channel with less variance, in units of its noise, is constant and has none of this noise
 SAMPLE = 2**20  # pixels of each channel that suffice for the covariance
 
 
@@ -77,7 +79,7 @@ class Plan:
         """The noise model that restores the result."""
         noise = self.noise
         if self.runs and isinstance(noise, PoissonGaussianNoise):
-            noise = noise.weakened(self.runs[-1].share)
+            noise = noise.blended(self.runs[-1].share)
         return noise
 
     @property
@@ -124,6 +126,7 @@ def plan_for(
     noisy = facts.levels > np.maximum(VISIBLE * ranges, 1e-300)
     if facts.empty is not None:
         noisy = noisy & ~facts.empty
+    noisy = noisy & (facts.covariance.diagonal() > _STILL)
     if options.tuning.strength == 0:  # nothing is to be removed
         noisy = np.zeros_like(noisy)
     levels = np.where(noisy, facts.levels, 0.0)
@@ -155,11 +158,13 @@ def plan_for(
         # Counts of few photons may be stored in a type whose range says nothing about them.
         most = facts.noise.black_level + facts.noise.gain * 4 * facts.photons
         ends = [(min(low, most), min(high, most)) for low, high in facts.ends]
+        kept = kept_means(facts.photons, shape[1:])
         for halvings, share in run_settings(facts.photons, shape[1:]):
             factor = share / 2**halvings
             spans = _ranges(shape[0], facts.noise.weakened(factor), ends)
             its_recipe = chosen(spans, halved(shape[1:], halvings))
-            runs.append(Run(in_photons.weakened(factor), its_recipe, halvings, share))
+            its_noise = in_photons.weakened(1 / 2**halvings).blended(share)
+            runs.append(Run(its_noise, its_recipe, halvings, share, kept))
     return Plan(
         shape,
         facts.noise,
@@ -190,13 +195,17 @@ def _ranges(channels: int, noise: Noise, ends: Sequence[Any]) -> Array:
 
 
 def covariance_of(noise: Noise, levels: Array, sample: npt.NDArray[Any]) -> Array:
-    """The covariance of the channels in units of their noise, from some pixels of each, (channels, count)."""
+    """The covariance of the channels in units of their noise, from some pixels of each, (channels, count).
+
+    It is 0 for channels that are constant, or nearly so.
+    """
     if len(sample) == 1:
         return np.ones((1, 1))  # the plan does not depend on it
     units = np.where(levels > 0, levels, np.inf)
     with np.errstate(over="ignore"):
         # Clipped to avoid overflow; `stabilised` raises an error for pixels so bright.
         relative = np.clip(noise.stabilise(sample) / units[:, None], -1e100, 1e100)
+    relative[~changing_channels(sample)] = 0
     return np.cov(relative, bias=True)
 
 
