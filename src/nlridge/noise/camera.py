@@ -87,11 +87,18 @@ class CorrelatedEstimate(NamedTuple):
     between channel c of a pixel and channel d of the pixel y rows below and x columns to the right."""
     sure: bool
     """Whether this is clearly noise. Otherwise it may as well be the texture of an image without noise."""
-    share: float
-    """How much of it can be removed without visible changes of the image: all of it at 1, and none of a regular pattern,
-    which is not noise."""
+    regular: bool
+    """Whether it is a regular pattern, which is not noise."""
     invisible: float
     """The root mean square of the largest change that is not visible."""
+    part: "_Part"
+    """The part of the image for trial runs."""
+
+    def invisible_share(self, denoise: Denoise) -> float:
+        """How much of it can be removed without visible changes of the image: all of it at 1."""
+        residual = self.part.image - denoise(self.part.image, self.base, self.correlation)
+        removed = math.sqrt(float(np.mean(residual[:, self.part.counted] ** 2)))
+        return min(1.0, self.invisible / max(removed, 1e-300))
 
 
 def correlated_noise_of(
@@ -100,8 +107,8 @@ def correlated_noise_of(
     """Estimate the noise of an image, given channel by channel, if it is correlated.
 
     `excluded` marks missing and saturated pixels of each channel, and `clipped` those of them that are clipped at the dark
-    end. `denoise` is used for trial runs. Returns None if the noise is white, or if there are too few
-    pixels to tell.
+    end. `denoise` is used for trial runs, on a few pixels of the brightness. Returns None if the noise is white, or if
+    there are too few pixels to tell.
     """
     measured = _measured(pixels, excluded, clipped)
     if measured is None:
@@ -114,16 +121,10 @@ def correlated_noise_of(
     strong = float(np.median(measured.base.sigmas)) / max(_STRONG * contrast, 1e-300)
     growth = max(measured.growth, 0.0) * min(max(strong, 1.0), _MOST_STRONG)
     needed = 1 + _NEED_SPAN * measured.span + _NEED_GROWTH * growth
-    irregular = measured.span >= _REGULAR
+    regular = measured.span < _REGULAR
     even = max(measured.base.sigmas) <= _MOST_UNEVEN * min(measured.base.sigmas)
-    sure = irregular and even and level.fall >= needed
-    invisible = _INVISIBLE * contrast
-    share = float(sure)
-    if irregular and not sure:
-        residual = part.image - denoise(part.image, base, correlation)
-        removed = math.sqrt(float(np.mean(residual[:, part.counted] ** 2)))
-        share = min(1.0, invisible / max(removed, 1e-300))
-    return CorrelatedEstimate(base, correlation, sure, share, invisible)
+    sure = not regular and even and level.fall >= needed
+    return CorrelatedEstimate(base, correlation, sure, regular, _INVISIBLE * contrast, part)
 
 
 def _scaled(curve: CurveNoise, factor: float) -> CurveNoise:
@@ -214,7 +215,10 @@ def _usable_blocks(
 
     def shares(masks: Iterable[Mask]) -> Array:
         """The share of the pixels of each block that are marked in any channel."""
-        return np.asarray(blocks_of(np.logical_or.reduce(list(masks))).mean(axis=(2, 3)))
+        marked = np.logical_or.reduce(list(masks))
+        if not marked.any():
+            return np.zeros(blocks_of(marked).shape[:2])
+        return np.asarray(blocks_of(marked).mean(axis=(2, 3)))
 
     usable = shares(excluded) == 0
     if usable.mean() < _UNCLIPPED:
@@ -413,18 +417,21 @@ def _part_of(pixels: Sequence[Array], excluded: Sequence[Mask]) -> _Part:
 
 
 def _best_level(part: _Part, measured: _Measured, denoise: Denoise) -> _Level:
-    """Find the level at which result and residual are least alike.
+    """Find the level at which result and residual are least alike, in the brightness of the image.
 
     It is the first minimum from below: a result that is far too smooth has little in common with anything. Unless the
     noise is sparse, the level measured is an upper limit.
     """
-    image, counted = part
-    radius = _detail_radius(measured.correlation)
+    gray, counted = part.image.mean(axis=0, keepdims=True), part.counted
+    correlation = measured.correlation.mean(axis=(0, 1), keepdims=True)
+    variance = float(correlation[0, 0, _BLOCK - 1, _BLOCK - 1])
+    base, correlation = _scaled(measured.base, math.sqrt(variance)), correlation / variance
+    radius = _detail_radius(correlation)
     likeness: list[float] = []
     for factor in _FACTORS if measured.sparse else [f for f in _FACTORS if f <= 1]:
-        residual = image - denoise(image, _scaled(measured.base, factor), measured.correlation)
-        gray, rest = image.mean(axis=0) - residual.mean(axis=0), residual.mean(axis=0)
-        likeness.append(_likeness(_details(gray, radius)[counted], _details(rest, radius)[counted]))
+        result = denoise(gray, _scaled(base, factor), correlation)
+        details = (_details(image[0], radius)[counted] for image in (result, gray - result))
+        likeness.append(_likeness(*details))
         if likeness[-1] > _RISE * min(likeness):
             break
     best = int(np.argmin(likeness))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from ..algorithm.framework import denoised
 from ..engines import cpu
 from ..noise import Noise
-from ..noise.camera import CorrelatedEstimate, correlated_noise_of
+from ..noise.camera import CorrelatedEstimate, Denoise, correlated_noise_of
 from ..noise.correlated import CorrelatedNoise
 from ..noise.curve import CurveNoise
 from ..noise.estimation import Channel, channels_of, in_units, noise_of
@@ -26,37 +26,41 @@ def estimated_noise(
     pixels: npt.NDArray[Any], missing: Mask | None, kind: str = "auto", workers: int = 1
 ) -> Noise:
     """Estimate the noise of an image of (channels, height, width); see `estimate_noise`."""
-    channels, estimate = channels_of(pixels, missing, workers), None
+    channels, doubted = channels_of(pixels, missing, workers), None
     if kind in ("auto", "correlated"):
-        estimate = _correlated(channels, workers)
-        if estimate is not None and (estimate.sure or kind == "correlated"):
-            return CorrelatedNoise(estimate.base, estimate.correlation)
+        scaled, unit = in_units(channels)
+        trial = partial(_trial, workers)
+        doubted = _correlated(scaled, trial)
+        if doubted is not None and (doubted.sure or kind == "correlated"):
+            return _in_full(doubted, unit)
         if kind == "correlated":
             raise ValueError(
                 "image has no correlated noise (the kind 'correlated'), or too few pixels to measure it; "
                 "expected the kind 'auto', 'gaussian' or 'poisson'"
             )
     white = noise_of(channels, kind, workers)
-    if estimate is None or estimate.share == 0 or not isinstance(white, GaussianNoise):
+    if doubted is None or doubted.regular or not isinstance(white, GaussianNoise):
         return white
-    if np.max(white.level) > estimate.invisible:
+    if np.max(white.level) > unit * doubted.invisible:
         return white
     # It may as well be texture. If so, removing a share of it is not visible.
-    return CorrelatedNoise(estimate.base, estimate.correlation, estimate.share)
+    noise = _in_full(doubted, unit)
+    return CorrelatedNoise(noise.noise, noise.correlation, doubted.invisible_share(trial))
 
 
-def _correlated(channels: list[Channel], workers: int) -> CorrelatedEstimate | None:
-    channels, unit = in_units(channels)
-    estimate = correlated_noise_of(
+def _correlated(channels: list[Channel], trial: Denoise) -> CorrelatedEstimate | None:
+    return correlated_noise_of(
         [channel.pixels for channel in channels],
         [channel.excluded for channel in channels],
         [channel.excluded & ~channel.not_dark for channel in channels],
-        partial(_trial, workers),
+        trial,
     )
-    if estimate is None or unit == 1:
-        return estimate
+
+
+def _in_full(estimate: CorrelatedEstimate, unit: float) -> CorrelatedNoise:
+    """All of the noise, in the units of the image."""
     values, sigmas = (unit * np.array(x) for x in (estimate.base.values, estimate.base.sigmas))
-    return estimate._replace(base=CurveNoise(values, sigmas), invisible=unit * estimate.invisible)
+    return CorrelatedNoise(CurveNoise(values, sigmas), estimate.correlation)
 
 
 def _trial(workers: int, image: Array, base: CurveNoise, correlation: Array) -> Array:
