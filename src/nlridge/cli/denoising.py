@@ -17,6 +17,7 @@ from ..files.video import is_video_name
 from ..jobs.axes import axes_of, notes_on_axes
 from ..jobs.bursts import clean_burst, reference_of
 from ..jobs.clips import DenoisedClip, clean_clip
+from ..jobs.commands import with_command
 from ..jobs.maps import calibration_from
 from ..jobs.paths import Source, expect_no_collisions, sources, targets
 from ..jobs.pictures import DenoisedFile, clean_file
@@ -64,6 +65,10 @@ def denoise(options: Namespace) -> int:
                         status, sentence = "skipped", f"{source.path}: already done"
                     else:
                         result = clean(source.path, target, progress=partial(bar.to, k))
+                        result.warnings[:] = [
+                            with_command(sentence, source.path, target, vars(options))
+                            for sentence in result.warnings
+                        ]
                         print_warnings(options, source.path, result.warnings)
                         status, sentence = "done", f"{source.path} -> {target}: {summary(result)}"
                         line |= {**details(result), "method": options.method}

@@ -70,6 +70,9 @@ _LESS_CALM = (0.2, 0.3)  # blocks between these quantiles of energy are compared
 _INVISIBLE = 1 / 350
 # How much the likeness must fall, for each unit of the span and of the growth.
 _NEED_SPAN, _NEED_GROWTH = 0.05, 0.9
+# It is more likely noise than texture if the likeness falls by at least this share of that, and neighbours have at most
+# this correlation: texture is smoother.
+_LIKELY, _ROUGH = 1 / 3, 0.76
 # Strong noise hides the growth that texture causes. So growth counts more if the level is above this share of the range:
 # in proportion to the level, up to a factor.
 _STRONG, _MOST_STRONG = 0.024, 2.0
@@ -87,16 +90,20 @@ class CorrelatedEstimate(NamedTuple):
     between channel c of a pixel and channel d of the pixel y rows below and x columns to the right."""
     sure: bool
     """Whether this is clearly noise. Otherwise it may as well be the texture of an image without noise."""
+    likely: bool
+    """Whether this is more likely noise than texture."""
     regular: bool
     """Whether it is a regular pattern, which is not noise."""
+    cautious: CurveNoise
+    """The level if it is no more likely noise than texture: no higher than measured in calm areas."""
     invisible: float
     """The root mean square of the largest change that is not visible."""
     part: "_Part"
     """The part of the image for trial runs."""
 
-    def invisible_share(self, denoise: Denoise) -> float:
-        """How much of it can be removed without visible changes of the image: all of it at 1."""
-        residual = self.part.image - denoise(self.part.image, self.base, self.correlation)
+    def invisible_share(self, base: CurveNoise, denoise: Denoise) -> float:
+        """How much of such noise can be removed without visible changes of the image: all of it at 1."""
+        residual = self.part.image - denoise(self.part.image, base, self.correlation)
         removed = math.sqrt(float(np.mean(residual[:, self.part.counted] ** 2)))
         return min(1.0, self.invisible / max(removed, 1e-300))
 
@@ -116,15 +123,26 @@ def correlated_noise_of(
     part = _part_of(pixels, excluded)
     level = _best_level(part, measured, denoise)
     base, correlation = _in_most_areas(measured)
-    base = _scaled(base, level.factor)
     contrast = float(np.ptp(part.image))
     strong = float(np.median(measured.base.sigmas)) / max(_STRONG * contrast, 1e-300)
     growth = max(measured.growth, 0.0) * min(max(strong, 1.0), _MOST_STRONG)
     needed = 1 + _NEED_SPAN * measured.span + _NEED_GROWTH * growth
     regular = measured.span < _REGULAR
     even = max(measured.base.sigmas) <= _MOST_UNEVEN * min(measured.base.sigmas)
-    sure = not regular and even and level.fall >= needed
-    return CorrelatedEstimate(base, correlation, sure, regular, _INVISIBLE * contrast, part)
+    possible = not regular and even
+    sure = possible and level.fall >= needed
+    rough = _neighbours(measured.correlation) <= _ROUGH
+    likely = sure or (possible and rough and level.fall - 1 >= _LIKELY * (needed - 1))
+    return CorrelatedEstimate(
+        _scaled(base, level.factor),
+        correlation,
+        sure,
+        likely,
+        regular,
+        _scaled(base, min(level.least, 1.0)),
+        _INVISIBLE * contrast,
+        part,
+    )
 
 
 def _scaled(curve: CurveNoise, factor: float) -> CurveNoise:
@@ -392,7 +410,9 @@ class _Level(NamedTuple):
     """The level at which result and residual are least alike."""
 
     factor: float
-    """Relative to the level measured."""
+    """Relative to the level measured. If the noise is sparse, it is raised to what is typical of most areas."""
+    least: float
+    """The same before it is raised."""
     fall: float
     """By what factor the likeness fell up to there."""
 
@@ -442,10 +462,11 @@ def _best_level(part: _Part, measured: _Measured, denoise: Denoise) -> _Level:
         below, least, above = likeness[best - 1 : best + 2]
         step = _FACTORS[best + 1] / factor
         factor *= step ** ((below - above) / (2 * (below + above - 2 * least)))
+    least = factor
     if measured.sparse:  # half way to what is typical, as texture makes the minimum too low
         shallow = min(max(_CLEAR_FALL / fall, 1.0) ** _SHALLOW, _MOST_RAISED)
         factor = math.sqrt(factor * _MISSED) * shallow
-    return _Level(factor, fall)
+    return _Level(factor, least, fall)
 
 
 def _places(length: int) -> npt.NDArray[np.intp]:
@@ -456,11 +477,16 @@ def _places(length: int) -> npt.NDArray[np.intp]:
     return np.concatenate([length // 4 + half, length - length // 4 + half])
 
 
-def _detail_radius(correlation: Array) -> float:
-    """The size of the details to compare: a few times the width of the blur that would correlate noise as much."""
+def _neighbours(correlation: Array) -> float:
+    """The correlation of neighbouring pixels in the brightness."""
     brightness = correlation.mean(axis=(0, 1))
     neighbours = brightness[[_BLOCK - 1, _BLOCK], [_BLOCK, _BLOCK - 1]].mean()
-    ratio = min(max(float(neighbours / brightness[_BLOCK - 1, _BLOCK - 1]), 0.1), 0.95)
+    return float(neighbours / brightness[_BLOCK - 1, _BLOCK - 1])
+
+
+def _detail_radius(correlation: Array) -> float:
+    """The size of the details to compare: a few times the width of the blur that would correlate noise as much."""
+    ratio = min(max(_neighbours(correlation), 0.1), 0.95)
     return max(1.25 / math.sqrt(-math.log(ratio)), 2.0)
 
 

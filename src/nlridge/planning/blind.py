@@ -1,7 +1,7 @@
 """Estimate the noise of an image: white or correlated, growing with the signal or not."""
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from ..noise.correlated import CorrelatedNoise
 from ..noise.curve import CurveNoise
 from ..noise.estimation import Channel, channels_of, in_units, noise_of
 from ..noise.gaussian import GaussianNoise
+from .doubts import doubt_about_rest
 from .options import Options
 from .pixels import restored, stabilised
 from .plan import Facts, covariance_of, plan_for
@@ -21,18 +22,44 @@ from .plan import Facts, covariance_of, plan_for
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
+_MOST = 0.8  # share of doubted noise of which next to nothing is left to be seen
+_ALL = 3.0  # the strength that removes all of it
+
+
+class Estimate(NamedTuple):
+    """The noise of an image."""
+
+    noise: Noise
+    doubt: str = ""
+    """Why noise is probably left if the image is denoised; empty if it is not."""
+
 
 def estimated_noise(
     pixels: npt.NDArray[Any], missing: Mask | None, kind: str = "auto", workers: int = 1
 ) -> Noise:
     """Estimate the noise of an image of (channels, height, width); see `estimate_noise`."""
+    return estimate_of(pixels, missing, kind, workers).noise
+
+
+def estimate_of(
+    pixels: npt.NDArray[Any],
+    missing: Mask | None,
+    kind: str = "auto",
+    workers: int = 1,
+    strength: float = 1.0,
+) -> Estimate:
+    """Estimate the noise of an image of (channels, height, width) that is to be removed with some strength.
+
+    What may be noise or texture is removed in part, so little that it is not visible, unless there clearly is white noise
+    as well. In this case it is left, and becomes part of the noise with a strength above 1.
+    """
     channels, doubted = channels_of(pixels, missing, workers), None
     if kind in ("auto", "correlated"):
         scaled, unit = in_units(channels)
         trial = partial(_trial, workers)
         doubted = _correlated(scaled, trial)
         if doubted is not None and (doubted.sure or kind == "correlated"):
-            return _in_full(doubted, unit)
+            return Estimate(_in_units_of_image(doubted, doubted.base, unit))
         if kind == "correlated":
             raise ValueError(
                 "image has no correlated noise (the kind 'correlated'), or too few pixels to measure it; "
@@ -40,12 +67,15 @@ def estimated_noise(
             )
     white = noise_of(channels, kind, workers)
     if doubted is None or doubted.regular or not isinstance(white, GaussianNoise):
-        return white
-    if np.max(white.level) > unit * doubted.invisible:
-        return white
+        return Estimate(white)
+    base = doubted.base if doubted.likely else doubted.cautious
+    noise = _in_units_of_image(doubted, base, unit)
+    if not doubted.likely and np.max(white.level) > unit * doubted.invisible:
+        return Estimate(white if strength <= 1 else _together(white, noise, strength))
     # It may as well be texture. If so, removing a share of it is not visible.
-    noise = _in_full(doubted, unit)
-    return CorrelatedNoise(noise.noise, noise.correlation, doubted.invisible_share(trial))
+    share = doubted.invisible_share(base, trial)
+    doubt = doubt_about_rest(noise) if doubted.likely and share < _MOST else ""
+    return Estimate(CorrelatedNoise(noise.noise, noise.correlation, share), doubt)
 
 
 def _correlated(channels: list[Channel], trial: Denoise) -> CorrelatedEstimate | None:
@@ -57,10 +87,30 @@ def _correlated(channels: list[Channel], trial: Denoise) -> CorrelatedEstimate |
     )
 
 
-def _in_full(estimate: CorrelatedEstimate, unit: float) -> CorrelatedNoise:
-    """All of the noise, in the units of the image."""
-    values, sigmas = (unit * np.array(x) for x in (estimate.base.values, estimate.base.sigmas))
+def _in_units_of_image(
+    estimate: CorrelatedEstimate, base: CurveNoise, unit: float
+) -> CorrelatedNoise:
+    values, sigmas = (unit * np.array(x) for x in (base.values, base.sigmas))
     return CorrelatedNoise(CurveNoise(values, sigmas), estimate.correlation)
+
+
+def _together(white: GaussianNoise, doubted: CorrelatedNoise, strength: float) -> CorrelatedNoise:
+    """White noise, and as much of doubted noise that all of it is removed with a strength of _ALL.
+
+    The levels will be multiplied by the strength.
+    """
+    share = min((strength - 1) / (_ALL - 1), 1.0) / strength
+    base = doubted.noise
+    assert isinstance(base, CurveNoise)
+    sigmas = np.array(base.sigmas)
+    channels, _, height, width = doubted.correlation.shape
+    covariance = share**2 * doubted.correlation
+    own = np.arange(channels), np.arange(channels), height // 2, width // 2
+    covariance[own] += np.square(np.broadcast_to(white.level, channels) / np.median(sigmas))
+    levels = np.sqrt(covariance[own])
+    typical = float(np.sqrt(np.mean(levels**2)))
+    correlation = covariance / np.multiply.outer(levels, levels)[:, :, None, None]
+    return CorrelatedNoise(CurveNoise(base.values, typical * sigmas), correlation)
 
 
 def _trial(workers: int, image: Array, base: CurveNoise, correlation: Array) -> Array:
