@@ -65,6 +65,7 @@ _CHANCE = 0.01  # likeness of unrelated images
 # The energies of blocks of noise begin abruptly: the calmest twentieth of them spans a ratio of about 1.8. Those of
 # texture span more, and those of a regular pattern less than this.
 _REGULAR = 1.4
+_MOST_SPAN = 6.0  # of noise; if the energies of calm blocks span more, noise is no stronger than in the calmest of them
 _LESS_CALM = (0.2, 0.3)  # blocks between these quantiles of energy are compared with the calm ones
 # The largest change that is made if it is not clear whether it is noise, as a share of the range of the image (rms).
 _INVISIBLE = 1 / 350
@@ -95,7 +96,7 @@ class CorrelatedEstimate(NamedTuple):
     regular: bool
     """Whether it is a regular pattern, which is not noise."""
     cautious: CurveNoise
-    """The level if it is no more likely noise than texture: no higher than measured in calm areas."""
+    """The level if it is no more likely noise than texture: no higher than in the calmest areas."""
     invisible: float
     """The root mean square of the largest change that is not visible."""
     part: "_Part"
@@ -133,13 +134,14 @@ def correlated_noise_of(
     sure = possible and level.fall >= needed
     rough = _neighbours(measured.correlation) <= _ROUGH
     likely = sure or (possible and rough and level.fall - 1 >= _LIKELY * (needed - 1))
+    calmest = math.sqrt(min(_MOST_SPAN / measured.span, 1.0))
     return CorrelatedEstimate(
         _scaled(base, level.factor),
         correlation,
         sure,
         likely,
         regular,
-        _scaled(base, min(level.least, 1.0)),
+        _scaled(base, calmest * min(level.least, 1.0)),
         _INVISIBLE * contrast,
         part,
     )

@@ -17,13 +17,12 @@ from ..noise.gaussian import GaussianNoise
 from .doubts import doubt_about_rest
 from .options import Options
 from .pixels import restored, stabilised
-from .plan import Facts, covariance_of, plan_for
+from .plan import REMOVES_ALL, Facts, covariance_of, plan_for
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 _MOST = 0.8  # share of doubted noise of which next to nothing is left to be seen
-_ALL = 3.0  # the strength that removes all of it
 
 
 class Estimate(NamedTuple):
@@ -95,11 +94,11 @@ def _in_units_of_image(
 
 
 def _together(white: GaussianNoise, doubted: CorrelatedNoise, strength: float) -> CorrelatedNoise:
-    """White noise, and as much of doubted noise that all of it is removed with a strength of _ALL.
+    """White noise, and as much of doubted noise that all of it is removed with a strength of REMOVES_ALL.
 
     The levels will be multiplied by the strength.
     """
-    share = min((strength - 1) / (_ALL - 1), 1.0) / strength
+    share = min((strength - 1) / (REMOVES_ALL - 1), 1.0) / strength
     base = doubted.noise
     assert isinstance(base, CurveNoise)
     sigmas = np.array(base.sigmas)

@@ -29,6 +29,7 @@ from .photons import Run, halved, run_settings
 Array = npt.NDArray[np.float64]
 
 SAMPLE = 2**20  # pixels of each channel that suffice for the covariance
+REMOVES_ALL = 3.0  # the strength with which all noise is removed that may be texture
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,14 +109,16 @@ class Plan:
 def share_and_tuning(noise: Noise, tuning: Tuning) -> tuple[float, Tuning]:
     """How much of what the algorithm removes is to be removed, and the tuning to run it with.
 
-    A strength above 1 first increases the share of the noise that is removed (see `CorrelatedNoise`). Only what all of
-    the noise does not take is a factor on its level.
+    A strength above 1 first increases the share of the noise that is removed (see `CorrelatedNoise`): all of it is removed
+    with the reciprocal of the share, or with REMOVES_ALL. Only beyond that, the strength is a factor on the level.
     """
     share = float(getattr(noise, "share", 1.0))
-    if tuning.strength <= 1 or share == 1:
+    if tuning.strength <= 1 or share in (0, 1):
         return share, tuning
-    increased = share * tuning.strength
-    return min(1.0, increased), replace(tuning, strength=max(1.0, increased))
+    removes_all = min(1 / share, REMOVES_ALL)
+    increase = min((tuning.strength - 1) / (removes_all - 1), 1.0)
+    strength = max(tuning.strength / removes_all, 1.0)
+    return share + (1 - share) * increase, replace(tuning, strength=strength)
 
 
 def share_of(noise: Noise, tuning: Tuning) -> float:
