@@ -71,9 +71,9 @@ _LESS_CALM = (0.2, 0.3)  # blocks between these quantiles of energy are compared
 _INVISIBLE = 1 / 350
 # How much the likeness must fall, for each unit of the span and of the growth.
 _NEED_SPAN, _NEED_GROWTH = 0.05, 0.9
-# It is more likely noise than texture if the likeness falls by at least this share of that, and neighbours have at most
-# this correlation: texture is smoother.
-_LIKELY, _ROUGH = 1 / 3, 0.76
+# It is more likely noise than texture if the likeness falls by at least this share of that, the growth is no larger than
+# this, and neighbours have at most this correlation: texture is smoother.
+_LIKELY, _LITTLE_GROWTH, _ROUGH = 1 / 3, 0.45, 0.76
 # Strong noise hides the growth that texture causes. So growth counts more if the level is above this share of the range:
 # in proportion to the level, up to a factor.
 _STRONG, _MOST_STRONG = 0.024, 2.0
@@ -132,8 +132,8 @@ def correlated_noise_of(
     even = max(measured.base.sigmas) <= _MOST_UNEVEN * min(measured.base.sigmas)
     possible = not regular and even
     sure = possible and level.fall >= needed
-    rough = _neighbours(measured.correlation) <= _ROUGH
-    likely = sure or (possible and rough and level.fall - 1 >= _LIKELY * (needed - 1))
+    like_noise = growth <= _LITTLE_GROWTH and _neighbours(measured.correlation) <= _ROUGH
+    likely = sure or (possible and like_noise and level.fall - 1 >= _LIKELY * (needed - 1))
     calmest = math.sqrt(min(_MOST_SPAN / measured.span, 1.0))
     return CorrelatedEstimate(
         _scaled(base, level.factor),
