@@ -70,9 +70,9 @@ def denoise(options: Namespace) -> int:
                             for sentence in result.warnings
                         ]
                         print_warnings(options, source.path, result.warnings)
+                        result = report.with_time(source.path, target, result, failures)
                         status, sentence = "done", f"{source.path} -> {target}: {summary(result)}"
                         line |= {**details(result), "method": options.method}
-                        report.add(source.path, target, result, failures)
                 except BrokenPipeError:
                     raise
                 except FAILURES as error:
