@@ -104,8 +104,9 @@ class CorrelatedEstimate(NamedTuple):
 
     def invisible_share(self, base: CurveNoise, denoise: Denoise) -> float:
         """How much of such noise can be removed without visible changes of the image: all of it at 1."""
-        residual = self.part.image - denoise(self.part.image, base, self.correlation)
-        removed = math.sqrt(float(np.mean(residual[:, self.part.counted] ** 2)))
+        gray, base, correlation, variance = _brightness(self.part, base, self.correlation)
+        residual = (gray - denoise(gray, base, correlation))[0, self.part.counted]
+        removed = math.sqrt(float(np.mean(residual**2)) / variance)  # as much of other colours
         return min(1.0, self.invisible / max(removed, 1e-300))
 
 
@@ -445,10 +446,8 @@ def _best_level(part: _Part, measured: _Measured, denoise: Denoise) -> _Level:
     It is the first minimum from below: a result that is far too smooth has little in common with anything. Unless the
     noise is sparse, the level measured is an upper limit.
     """
-    gray, counted = part.image.mean(axis=0, keepdims=True), part.counted
-    correlation = measured.correlation.mean(axis=(0, 1), keepdims=True)
-    variance = float(correlation[0, 0, _BLOCK - 1, _BLOCK - 1])
-    base, correlation = _scaled(measured.base, math.sqrt(variance)), correlation / variance
+    gray, base, correlation, _ = _brightness(part, measured.base, measured.correlation)
+    counted = part.counted
     radius = _detail_radius(correlation)
     likeness: list[float] = []
     for factor in _FACTORS if measured.sparse else [f for f in _FACTORS if f <= 1]:
@@ -470,6 +469,16 @@ def _best_level(part: _Part, measured: _Measured, denoise: Denoise) -> _Level:
         shallow = min(max(_CLEAR_FALL / fall, 1.0) ** _SHALLOW, _MOST_RAISED)
         factor = math.sqrt(factor * _MISSED) * shallow
     return _Level(factor, least, fall)
+
+
+def _brightness(
+    part: _Part, base: CurveNoise, correlation: Array
+) -> tuple[Array, CurveNoise, Array, float]:
+    """The mean of the channels, the level and the correlation of its noise, and its variance relative to a channel's."""
+    mean = correlation.mean(axis=(0, 1), keepdims=True)
+    variance = float(mean[0, 0, _BLOCK - 1, _BLOCK - 1])
+    gray = part.image.mean(axis=0, keepdims=True)
+    return gray, _scaled(base, math.sqrt(variance)), mean / variance, variance
 
 
 def _places(length: int) -> npt.NDArray[np.intp]:

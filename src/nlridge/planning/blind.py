@@ -22,7 +22,7 @@ from .plan import REMOVES_ALL, Facts, covariance_of, plan_for
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-_MOST = 0.8  # share of doubted noise of which next to nothing is left to be seen
+_MOST = 0.5  # share of doubted noise from which on what is left of it is hardly visible
 
 
 class Estimate(NamedTuple):
