@@ -359,3 +359,36 @@ def test_other_numbers_of_channels():
     assert found.sure
     assert found.correlation.shape == (2, 2, 31, 31)
     assert abs(at(found.correlation, 0, 0)[0, 1]) < 0.15
+
+
+def test_levels_are_tried_on_the_brightness_alone():
+    """It is all that is compared, and takes a third of the time of three channels."""
+    tried = []
+
+    def counted(image, base, correlation):
+        tried.append((len(image), correlation.shape[:2]))
+        return denoise(image, base, correlation)
+
+    noise = np.stack([correlated((256, 320), 0.8, seed) for seed in range(3)])
+    image = scene() + 10 * noise
+    none = np.zeros(image.shape, bool)
+    found = correlated_noise_of(image, none, none, counted)
+    assert found.sure
+    assert set(tried) == {(1, (1, 1))}
+
+
+def test_the_level_of_texture_is_not_raised_to_that_of_sparse_noise():
+    """Where the likeness does not fall, the level was raised most: up to 2.6 times what was measured."""
+    y, x = np.mgrid[:256, :320]
+    contrast = np.exp(2 * np.sin(x / 50) * np.cos(y / 40))
+    texture = 110 + 8 * contrast * correlated(x.shape, 1.2)
+    file = io.BytesIO()
+    Image.fromarray(np.rint(texture).clip(0, 255).astype(np.uint8)).save(file, "JPEG", quality=60)
+    image = np.asarray(Image.open(file), np.float64)[None]
+    none = np.zeros(image.shape, bool)
+    measured = camera._measured(image, none, none)
+    found = estimate(image)
+    assert measured.sparse
+    assert not found.likely
+    assert max(found.base.sigmas) > 1.5 * max(measured.base.sigmas)  # if it is noise after all
+    assert max(found.cautious.sigmas) <= 1.001 * max(measured.base.sigmas)

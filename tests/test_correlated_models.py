@@ -27,9 +27,10 @@ def test_a_share_of_the_noise_is_removed(tmp_path):
     result = run(image, noise=half)
     np.testing.assert_allclose(result, expected, atol=1e-3)
     np.testing.assert_array_equal(run(image, noise=half, out=tmp_path / "half.npy"), result)
-    # A strength of 1 / share removes all.
+    # A strength of 1 / share removes all, and treats the noise as no stronger than it is.
+    np.testing.assert_array_equal(run(image, noise=half, strength=2), run(image, noise=whole))
     np.testing.assert_array_equal(
-        run(image, noise=half, strength=2), run(image, noise=whole, strength=2)
+        run(image, noise=half, strength=3), run(image, noise=whole, strength=1.5)
     )
     torch = pytest.importorskip("torch")
     tensor = torch.tensor(image, requires_grad=True)

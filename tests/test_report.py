@@ -4,9 +4,11 @@ import base64
 import hashlib
 import html
 import io
+import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +18,11 @@ from browsers import INSIDE, browser, keep, needs_browser, screenshot, set_split
 from PIL import Image
 from skimage import data
 
+import nlridge
+from nlridge.api import quality
 from nlridge.cli import main
 from nlridge.jobs.pictures import clean_file
+from nlridge.pages import report
 
 
 def _truth():
@@ -331,3 +336,54 @@ def test_the_command_in_the_page_repeats_the_run(tmp_path, monkeypatch, name, ou
     done = subprocess.run(["bash", "-c", program], capture_output=True)
     assert done.returncode == 0, done.stderr
     assert result.read_bytes() == before
+
+
+def test_the_gain_of_a_large_image_is_that_of_its_middle(tmp_path, monkeypatch):
+    """It was estimated from the whole image, which doubled the time."""
+    y, x = np.mgrid[:320, :400]
+    clean = 120 + 50 * np.sin(x / 21) * np.cos(y / 17)
+    noisy = clean + np.random.default_rng(0).normal(0, 15, clean.shape)
+    details = nlridge.denoise_with_details(noisy, 15, method="fast")
+    options = {"channel_axis": None, "strength": 1.0, "colour": 1.0, "workers": 1}
+    whole = quality.quality_of(noisy, details, **options)
+    sizes = []
+    denoise_frame = quality.denoise_frame
+
+    def counted(frame, *arguments):
+        sizes.append(frame.pixels.size)
+        return denoise_frame(frame, *arguments)
+
+    monkeypatch.setattr(quality, "denoise_frame", counted)
+    middle, is_middle = quality.quality_of_middle(noisy, details, **options)
+    assert is_middle
+    assert sizes == [192 * 192] * 2
+    assert middle.gain == pytest.approx(whole.gain, abs=4 * middle.standard_error)
+    file = tmp_path / "a.npy"
+    np.save(file, noisy.astype(np.float32))
+    words = [
+        "denoise",
+        str(file),
+        "--sigma",
+        "15",
+        "--method",
+        "fast",
+        "--report",
+        str(tmp_path / "r.html"),
+    ]
+    assert main(words) == 0
+    assert " dB, in the middle of the image" in (tmp_path / "r.html").read_text("utf-8")
+
+
+def test_the_time_that_is_printed_includes_the_report(tmp_path, monkeypatch, capsys):
+    slow = report.entry
+
+    def entry(*arguments):
+        time.sleep(0.7)
+        return slow(*arguments)
+
+    monkeypatch.setattr(report, "entry", entry)
+    file = tmp_path / "a.npy"
+    np.save(file, np.random.default_rng(0).normal(100, 9, (32, 32)).astype(np.float32))
+    words = ["denoise", str(file), "--sigma", "9", "--report", str(tmp_path / "r.html"), "--json"]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["seconds"] > 0.7

@@ -180,3 +180,31 @@ def test_frames_of_a_plain_array_in_tiles(tmp_path):
     assert main(["denoise", str(tmp_path / "a.npy"), *words, "--frames", "time"]) == 0
     result = np.load(tmp_path / "a_denoised.npy")
     assert np.array_equal(result, nlridge.denoise(pages, 10, method="fast", time_axis=0))
+
+
+def test_similar_pages_of_a_plain_tiff_are_noted(tmp_path, capsys):
+    """They were denoised one by one without a word."""
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[:64, :80]
+    moving = [100 + 40 * np.sin((x + shift) / 9) * np.cos(y / 11) for shift in range(5)]
+    others = [100 + 40 * np.sin(x / (5 + 2 * k)) * np.cos(y / (12 - 2 * k)) for k in range(5)]
+    for name, pages, metadata in (
+        ("alike", moving, None),
+        ("different", others, None),
+        ("named", moving, {"axes": "TYX"}),
+    ):
+        noisy = np.array(pages) + rng.normal(0, 20, (5, 64, 80))
+        file = tmp_path / f"{name}.tif"
+        tifffile.imwrite(file, noisy.clip(0, 255).astype(np.uint8), photometric="minisblack", metadata=metadata)  # fmt: skip
+        words = ["denoise", str(file), "--method", "fast", "--sigma", "20"]
+        assert main(words) == 0
+        note = "neighbouring images of the stack are alike, but were denoised one by one; "
+        assert (note in capsys.readouterr().err) == (name == "alike")
+        if name == "alike":
+            target = tmp_path / "alike_denoised.tif"
+            errors = [np.std(tifffile.imread(target) - np.array(pages))]
+            # What the note suggests removes more noise.
+            assert main([*words, "--overwrite", "--frames", "time"]) == 0
+            assert note not in capsys.readouterr().err
+            errors.append(np.std(tifffile.imread(target) - np.array(pages)))
+            assert errors[1] < 0.9 * errors[0]

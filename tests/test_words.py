@@ -302,7 +302,7 @@ def test_noise_that_may_be_texture_is_removed_so_far_as_cannot_be_seen():
     )
     assert re.search(sentence + "a larger strength removes more", str(details))
     stronger = denoise_with_details(image.astype(np.uint8), method="fast", strength=2)
-    assert stronger.removed > 2 * details.removed
+    assert stronger.removed > 1.9 * details.removed
     forced = denoise_with_details(image.astype(np.uint8), noise="correlated", method="fast")
     assert forced.noise.share == 1
     assert forced.removed > 2 * details.removed

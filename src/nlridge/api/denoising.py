@@ -119,7 +119,8 @@ def denoise(
         estimated as with "auto".
     strength : float, default 1.0
         Factor on the noise level, from 0.01 to 100. Values below 1 keep more detail and more noise;
-        values above 1 remove more of both. 0 leaves the image unchanged.
+        values above 1 remove more of both, and more of estimated noise that may be texture. 0 leaves the
+        image unchanged.
     colour : float, default 1.0
         Factor on `strength`, from 0.01 to 100, that applies to colour differences only: 2 removes more
         colour noise without blurring the brightness. It has no effect on gray images and on channels that

@@ -18,7 +18,7 @@ from ..planning.doubts import doubt_about, doubt_about_colour, warn_about
 from ..planning.layout import layout_of
 from ..planning.levels import levels_of
 from ..planning.options import Options, checked_dtype
-from ..planning.plan import share_of
+from ..planning.plan import share_and_tuning, share_of
 from ..planning.ranges import known_ends, typical_ends
 from ..progress import Progress
 from ..torch import NLRidge
@@ -98,9 +98,9 @@ def _denoise_frames(
         data_range = options.data_range or _range(ends)
         correlation = getattr(noise, "correlation", None)
         module = NLRidge(options.method, data_range=data_range, correlation=correlation)
-        module.tuning = options.tuning
+        share, module.tuning = share_and_tuning(noise, options.tuning)
         (changed,), _ = module.with_doubt(floats[None], torch.tensor(level))
-        clean.append(_in_part(floats, changed, share_of(noise, options.tuning)))
+        clean.append(_in_part(floats, changed, share))
     result: Tensor = layout.like_image(torch.stack(clean))
     return result
 
@@ -140,7 +140,7 @@ def _denoise_sequences(
         # The recipe is chosen, so that the range does not matter.
         correlation = getattr(plan.noise, "correlation", None)
         module = NLRidge(plan.recipe, data_range=1e-200, correlation=correlation, kind="video")
-        module.tuning, module.is_video = options.tuning, sequence.is_video
+        module.tuning, module.is_video = plan.tuning, sequence.is_video
         levels = sequences.frames(k).levels if sequence.levels is None else sequence.levels[None]
         changed, _ = module.with_doubt(floats, torch.tensor(levels))
         clean.append(_in_part(floats, changed, plan.share))

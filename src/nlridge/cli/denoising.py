@@ -17,6 +17,7 @@ from ..files.video import is_video_name
 from ..jobs.axes import axes_of, notes_on_axes
 from ..jobs.bursts import clean_burst, reference_of
 from ..jobs.clips import DenoisedClip, clean_clip
+from ..jobs.commands import with_command
 from ..jobs.maps import calibration_from
 from ..jobs.paths import Source, expect_no_collisions, sources, targets
 from ..jobs.pictures import DenoisedFile, clean_file
@@ -68,6 +69,11 @@ def denoise(options: Namespace) -> int:
                         status, sentence = "skipped", f"{source.path}: already done"
                     else:
                         result = clean(source.path, target, progress=partial(bar.to, k))
+                        result.warnings[:] = [
+                            with_command(warning, source.path, target, vars(options))
+                            for warning in result.warnings
+                        ]
+                        result = report.with_time(source.path, target, result, failures)
                         sentence = f"{source.path} -> {target}: {summary(result)}"
                         line |= {**details(result), "method": options.method}
                         status = "done"
@@ -75,7 +81,6 @@ def denoise(options: Namespace) -> int:
                     line["error"] = failures[-1]
                 elif result is not None:
                     print_warnings(options, source.path, result.warnings)
-                    report.add(source.path, target, result, failures)
                 counts[status] += 1
                 print_line(options, {"status": status, **line}, sentence)
                 bar.to(k + 1)

@@ -1,10 +1,12 @@
 """The page of `denoise --report`, added to file by file."""
 
+import time
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..files.atomic import expect_new
 from ..jobs.clips import DenoisedClip
@@ -12,6 +14,8 @@ from ..jobs.pictures import DenoisedFile
 from ..jobs.words import printable
 from .printing import failing_alone
 from .results import facts_of_clip
+
+_Result: TypeAlias = DenoisedFile | DenoisedClip
 
 
 class Report:
@@ -26,11 +30,19 @@ class Report:
             expect_new("report", path, overwrite=options.overwrite, alternatives=" or --overwrite")
             Path(path).parent.mkdir(parents=True, exist_ok=True)
 
+    def with_time(
+        self, source: Path, target: Path, result: _Result, failures: list[str]
+    ) -> _Result:
+        """Add a file to the page, and return its result with the time that this took; see `add`."""
+        start = time.perf_counter()
+        self.add(source, target, result, failures)
+        return replace(result, seconds=result.seconds + time.perf_counter() - start)
+
     def add(
         self,
         source: Path,
         target: Path,
-        result: DenoisedFile | DenoisedClip,
+        result: _Result,
         failures: list[str],
     ) -> None:
         """Add a file to the page; if that fails, add a sentence to `failures`."""

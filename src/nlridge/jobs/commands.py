@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 _DEFAULTS = {"method": "standard", "strength": 1.0, "colour": 1.0, "frames": "auto"}
+_REMOVES = "--noise correlated removes it"  # in sentences of `doubt_about_rest`
 _NAMES = (
     "noise", "method", "strength", "colour", "format", "channel_axis", "stack_axis", "frames", "codec", "quality", "tile",
+    "dataset", "offset_map", "gain_map",
 )  # fmt: skip
 
 
@@ -22,10 +24,20 @@ def command_for(source: Path, target: Path | None, options: Mapping[str, Any]) -
         value = options.get(name)
         if value != _DEFAULTS.get(name) and value is not None:
             words += [f"--{name.replace('_', '-')}", str(value)]
+    words += [f"--{name}" for name in ("develop", "overwrite") if options.get(name)]
     if target is not None:
         words += [f"--output={target}"] if str(target).startswith("-") else ["-o", str(target)]
     words += ["--", str(source)] if str(source).startswith("-") else [str(source)]
     return " ".join(map(_quoted, words))
+
+
+def with_command(sentence: str, source: Path, target: Path, options: Mapping[str, Any]) -> str:
+    """Return a sentence that names an option with the command that denoises the file again, with this option."""
+    if not sentence.endswith(_REMOVES) or options.get("burst"):
+        return sentence
+    again = {**options, "noise": "correlated", "strength": 1.0, "overwrite": True}
+    command = command_for(source, target, again)
+    return f"{sentence.removesuffix(_REMOVES)}this removes it: {command}"
 
 
 def _quoted(word: str) -> str:

@@ -20,7 +20,7 @@ from ..noise import Noise
 from ..noise.poisson import PoissonGaussianNoise
 from ..planning.calibration import Calibration
 from ..planning.plan import float_type
-from .axes import sequence_of
+from .axes import note_on_frames, sequence_of
 from .grain import level_in, words_for
 from .paths import INSTEAD_OF_EXISTING
 from .words import recorded_warnings
@@ -37,7 +37,7 @@ class DenoisedFile:
     frames: list[Denoised | None]
     """The details of each frame, or None for a frame without valid pixels; only the first details have images."""
     warnings: list[str]
-    """What was doubtful about the options."""
+    """What was doubtful about the options, and what other options may do better."""
     notes: list[str]
     """What could not be preserved."""
     seconds: float
@@ -79,6 +79,8 @@ def clean_file(
     target.parent.mkdir(parents=True, exist_ok=True)
     notes = [*after.notes, *write(target, after)]
     seconds = time.perf_counter() - start
+    alike = (note_on_frames(layer, frames) for layer in before.layers)
+    warnings.extend(sorted({note for note in alike if note}))
     kind = next((kind for _, kind in map(partial(sequence_of, frames=frames), before.layers)), "")
     return DenoisedFile(before, after, details, warnings, notes, seconds, kind)
 

@@ -19,6 +19,9 @@ _ARGUMENT = re.compile(
 )
 
 
+_VALUE = re.compile(rf"\b({'|'.join(_OPTIONS)})='(\w+)'")
+
+
 def option_of(argument: str) -> str:
     """What the command line calls an argument of Python."""
     return _OPTIONS[argument]
@@ -26,6 +29,7 @@ def option_of(argument: str) -> str:
 
 def with_options(message: str) -> str:
     """Name the options of the command line in a message that names arguments of Python."""
+    message = _VALUE.sub(lambda match: f"{_OPTIONS[match[1]]} {match[2]}", message)
     return _ARGUMENT.sub(lambda match: _OPTIONS[match[0]], message)
 
 

@@ -13,7 +13,7 @@ from ..engines.pool import in_order
 from ..files.damage import one_line
 from ..noise.gaussian import GaussianNoise
 from ..noise.poisson import PoissonGaussianNoise
-from ..planning.blind import estimated_noise
+from ..planning.blind import estimate_of
 from ..planning.layout import Layout
 from ..planning.levels import Bounds, bounds_of, levels_of, unknown_pixels
 from ..planning.missing import missing_pixels, union
@@ -226,12 +226,14 @@ def plan_frame(source: Source, layout: Layout, options: Options) -> PlannedFrame
     over the map of levels if there is one.  The noise, if it is not given, is estimated from a sample: 16 squares of
     512 x 512 pixels, or all pixels of a smaller image.
     """
-    image, noise = source.image, options.noise
+    image, noise, doubt = source.image, options.noise, ""
     channels = image.shape[0]
     if noise is None:
         pixels, missing = sample_of(source)
-        has_pixels = missing is None or not missing.all()
-        noise = estimated_noise(pixels, missing, options.kind) if has_pixels else GaussianNoise(0)
+        noise = GaussianNoise(0)
+        if missing is None or not missing.all():
+            strength = options.tuning.strength
+            noise, doubt = estimate_of(pixels, missing, options.kind, strength=strength)
     levels = levels_of(noise, layout)[0]
     if source.levels is not None and image.shape[1:] == (1, 1):  # one number for each channel
         levels = source.levels.read(range(1)).astype(np.float64)
@@ -251,7 +253,7 @@ def plan_frame(source: Source, layout: Layout, options: Options) -> PlannedFrame
         sample, empty, digest = scan.sample, scan.empty, scan.digest
         may_have_gaps = bool(bounds) or scan.has_missing
     covariance, photons = covariance_of(noise, typical, sample), typical_photons(noise, sample)
-    facts = Facts(noise, typical, ends, covariance, empty, photons, image.dtype)
+    facts = Facts(noise, typical, ends, covariance, empty, photons, image.dtype, doubt=doubt)
     plan = plan_for(image.shape, facts, options)
     is_empty = empty is not None and bool(empty.all())
     return PlannedFrame(source, plan, levels, bounds, may_have_gaps, is_empty, digest)

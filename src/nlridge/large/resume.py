@@ -150,7 +150,7 @@ def fingerprint(plan: Plan, source: Source, digest: str) -> str:
     """
     matrices = [[*planes.channels, *planes.matrix.ravel().tolist()] for planes in plan.planes]
     settings = [_identity_of(value) for value in (plan.noise, plan.tuning, plan.recipe, plan.runs)]
-    planes = [plan.levels.tolist(), matrices]
+    planes = [plan.levels.tolist(), matrices, plan.share]
     dtypes = [str(frame.dtype) for frame in source.frames]
     return _short_digest([dtypes, digest, *settings, *planes])
 

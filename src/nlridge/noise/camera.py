@@ -66,12 +66,16 @@ _CHANCE = 0.01  # likeness of unrelated images
 # The energies of blocks of noise begin abruptly: the calmest twentieth of them spans a ratio of about 1.8. Those of
 # texture span more, and those of a regular pattern less than this.
 _REGULAR = 1.4
+_MOST_SPAN = 6.0  # of noise; if the energies of calm blocks span more, noise is no stronger than in the calmest of them
 _LESS_CALM = (0.2, 0.3)  # blocks between these quantiles of energy are compared with the calm ones
 _SKEWED = (0.0, 0.2, 0.45)  # the quantiles of energy at which skewness is measured
 # The largest change that is made if it is not clear whether it is noise, as a share of the range of the image (rms).
 _INVISIBLE = 1 / 350
 # How much the likeness must fall, for each unit of the span and of the growth.
 _NEED_SPAN, _NEED_GROWTH = 0.05, 0.9
+# It is more likely noise than texture if the likeness falls by at least this share of that, the growth is no larger than
+# this, and neighbours have at most this correlation: texture is smoother.
+_LIKELY, _LITTLE_GROWTH, _ROUGH = 1 / 3, 0.45, 0.76
 # Strong noise hides the growth that texture causes. So growth counts more if the level is above this share of the range:
 # in proportion to the level, up to a factor.
 _STRONG, _MOST_STRONG = 0.024, 2.0
@@ -92,11 +96,23 @@ class CorrelatedEstimate(NamedTuple):
     between channel c of a pixel and channel d of the pixel y rows below and x columns to the right."""
     sure: bool
     """Whether this is clearly noise. Otherwise it may as well be the texture of an image without noise."""
-    share: float
-    """How much of it can be removed without visible changes of the image: all of it at 1, and none of a regular pattern,
-    which is not noise."""
+    likely: bool
+    """Whether this is more likely noise than texture."""
+    regular: bool
+    """Whether it is a regular pattern or the faint part of an image of spots, such as stars, which is not noise."""
+    cautious: CurveNoise
+    """The level if it is no more likely noise than texture: no higher than in the calmest areas."""
     invisible: float
     """The root mean square of the largest change that is not visible."""
+    part: "_Part"
+    """The part of the image for trial runs."""
+
+    def invisible_share(self, base: CurveNoise, denoise: Denoise) -> float:
+        """How much of such noise can be removed without visible changes of the image: all of it at 1."""
+        gray, base, correlation, variance = _brightness(self.part, base, self.correlation)
+        residual = (gray - denoise(gray, base, correlation))[0, self.part.counted]
+        removed = math.sqrt(float(np.mean(residual**2)) / variance)  # as much of other colours
+        return min(1.0, self.invisible / max(removed, 1e-300))
 
 
 def correlated_noise_of(
@@ -105,8 +121,8 @@ def correlated_noise_of(
     """Estimate the noise of an image, given channel by channel, if it is correlated.
 
     `excluded` marks missing and saturated pixels of each channel, and `clipped` those of them that are clipped at the dark
-    end. `denoise` is used for trial runs. Returns None if the noise is white, or if there are too few
-    pixels to tell.
+    end. `denoise` is used for trial runs, on a few pixels of the brightness. Returns None if the noise is white, or if
+    there are too few pixels to tell.
     """
     measured = _measured(pixels, excluded, clipped)
     if measured is None:
@@ -114,23 +130,30 @@ def correlated_noise_of(
     part = _part_of(pixels, excluded)
     base, correlation = _in_most_areas(measured)
     contrast = float(np.ptp(part.image))
+    invisible = _INVISIBLE * contrast
     if not measured.sparse and measured.skewness * measured.growth > _ONE_SIDED:
-        return CorrelatedEstimate(base, correlation, False, 0.0, _INVISIBLE * contrast)
+        return CorrelatedEstimate(base, correlation, False, False, True, base, invisible, part)
     level = _best_level(part, measured, denoise)
-    base = _scaled(base, level.factor)
     strong = float(np.median(measured.base.sigmas)) / max(_STRONG * contrast, 1e-300)
     growth = max(measured.growth, 0.0) * min(max(strong, 1.0), _MOST_STRONG)
     needed = 1 + _NEED_SPAN * measured.span + _NEED_GROWTH * growth
-    irregular = measured.span >= _REGULAR
+    regular = measured.span < _REGULAR
     even = max(measured.base.sigmas) <= _MOST_UNEVEN * min(measured.base.sigmas)
-    sure = irregular and even and level.fall >= needed
-    invisible = _INVISIBLE * contrast
-    share = float(sure)
-    if irregular and not sure:
-        residual = part.image - denoise(part.image, base, correlation)
-        removed = math.sqrt(float(np.mean(residual[:, part.counted] ** 2)))
-        share = min(1.0, invisible / max(removed, 1e-300))
-    return CorrelatedEstimate(base, correlation, sure, share, invisible)
+    possible = not regular and even
+    sure = possible and level.fall >= needed
+    like_noise = growth <= _LITTLE_GROWTH and _neighbours(measured.correlation) <= _ROUGH
+    likely = sure or (possible and like_noise and level.fall - 1 >= _LIKELY * (needed - 1))
+    calmest = math.sqrt(min(_MOST_SPAN / measured.span, 1.0))
+    return CorrelatedEstimate(
+        _scaled(base, level.factor),
+        correlation,
+        sure,
+        likely,
+        regular,
+        _scaled(base, calmest * min(level.least, 1.0)),
+        invisible,
+        part,
+    )
 
 
 def _scaled(curve: CurveNoise, factor: float) -> CurveNoise:
@@ -225,7 +248,11 @@ def _usable_blocks(
 
     def shares(masks: Iterable[Mask]) -> Array:
         """The share of the pixels of each block that are marked in any channel."""
-        return np.asarray(blocks_of(np.logical_or.reduce(list(masks))).mean(axis=(2, 3)))
+        marked = np.pad(np.logical_or.reduce(list(masks)), ((1, 0), (1, 0)))
+        sums = marked.cumsum(axis=0, dtype=np.int64).cumsum(axis=1)
+        rows = sums[_BLOCK:] - sums[:-_BLOCK]
+        counts = (rows[:, _BLOCK:] - rows[:, :-_BLOCK])[::stride, ::stride]
+        return np.asarray(counts / _BLOCK**2)
 
     usable = shares(excluded) == 0
     if usable.mean() < _UNCLIPPED:
@@ -417,7 +444,9 @@ class _Level(NamedTuple):
     """The level at which result and residual are least alike."""
 
     factor: float
-    """Relative to the level measured."""
+    """Relative to the level measured. If the noise is sparse, it is raised to what is typical of most areas."""
+    least: float
+    """The same before it is raised."""
     fall: float
     """By what factor the likeness fell up to there."""
 
@@ -442,18 +471,19 @@ def _part_of(pixels: Sequence[Array], excluded: Sequence[Mask]) -> _Part:
 
 
 def _best_level(part: _Part, measured: _Measured, denoise: Denoise) -> _Level:
-    """Find the level at which result and residual are least alike.
+    """Find the level at which result and residual are least alike, in the brightness of the image.
 
     It is the first minimum from below: a result that is far too smooth has little in common with anything. Unless the
     noise is sparse, the level measured is an upper limit.
     """
-    image, counted = part
-    radius = _detail_radius(measured.correlation)
+    gray, base, correlation, _ = _brightness(part, measured.base, measured.correlation)
+    counted = part.counted
+    radius = _detail_radius(correlation)
     likeness: list[float] = []
     for factor in _FACTORS if measured.sparse else [f for f in _FACTORS if f <= 1]:
-        residual = image - denoise(image, _scaled(measured.base, factor), measured.correlation)
-        gray, rest = image.mean(axis=0) - residual.mean(axis=0), residual.mean(axis=0)
-        likeness.append(_likeness(_details(gray, radius)[counted], _details(rest, radius)[counted]))
+        result = denoise(gray, _scaled(base, factor), correlation)
+        details = (_details(image[0], radius)[counted] for image in (result, gray - result))
+        likeness.append(_likeness(*details))
         if likeness[-1] > _RISE * min(likeness):
             break
     best = int(np.argmin(likeness))
@@ -464,10 +494,21 @@ def _best_level(part: _Part, measured: _Measured, denoise: Denoise) -> _Level:
         below, least, above = likeness[best - 1 : best + 2]
         step = _FACTORS[best + 1] / factor
         factor *= step ** ((below - above) / (2 * (below + above - 2 * least)))
+    least = factor
     if measured.sparse:  # half way to what is typical, as texture makes the minimum too low
         shallow = min(max(_CLEAR_FALL / fall, 1.0) ** _SHALLOW, _MOST_RAISED)
         factor = math.sqrt(factor * _MISSED) * shallow
-    return _Level(factor, fall)
+    return _Level(factor, least, fall)
+
+
+def _brightness(
+    part: _Part, base: CurveNoise, correlation: Array
+) -> tuple[Array, CurveNoise, Array, float]:
+    """The mean of the channels, the level and the correlation of its noise, and its variance relative to a channel's."""
+    mean = correlation.mean(axis=(0, 1), keepdims=True)
+    variance = float(mean[0, 0, _BLOCK - 1, _BLOCK - 1])
+    gray = part.image.mean(axis=0, keepdims=True)
+    return gray, _scaled(base, math.sqrt(variance)), mean / variance, variance
 
 
 def _places(length: int) -> npt.NDArray[np.intp]:
@@ -478,11 +519,16 @@ def _places(length: int) -> npt.NDArray[np.intp]:
     return np.concatenate([length // 4 + half, length - length // 4 + half])
 
 
-def _detail_radius(correlation: Array) -> float:
-    """The size of the details to compare: a few times the width of the blur that would correlate noise as much."""
+def _neighbours(correlation: Array) -> float:
+    """The correlation of neighbouring pixels in the brightness."""
     brightness = correlation.mean(axis=(0, 1))
     neighbours = brightness[[_BLOCK - 1, _BLOCK], [_BLOCK, _BLOCK - 1]].mean()
-    ratio = min(max(float(neighbours / brightness[_BLOCK - 1, _BLOCK - 1]), 0.1), 0.95)
+    return float(neighbours / brightness[_BLOCK - 1, _BLOCK - 1])
+
+
+def _detail_radius(correlation: Array) -> float:
+    """The size of the details to compare: a few times the width of the blur that would correlate noise as much."""
+    ratio = min(max(_neighbours(correlation), 0.1), 0.95)
     return max(1.25 / math.sqrt(-math.log(ratio)), 2.0)
 
 

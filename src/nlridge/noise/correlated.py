@@ -31,7 +31,8 @@ class CorrelatedNoise:
         correlation of the noise of channel i with that of channel j, which otherwise is independent.
     share : float, default 1.0
         Fraction of the noise to remove, from 0 to 1; the rest stays in the image. `estimate_noise` sets it below 1 if
-        the noise may also be texture. A strength above 1 increases it by that factor.
+        the noise may also be texture. A strength above 1 increases it: the reciprocal of the share, or 3, removes all of
+        the noise.
 
     See Also
     --------

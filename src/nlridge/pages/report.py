@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from .. import __version__
 from ..api.details import Denoised, noise_in_words, removed_in_words
-from ..api.quality import gain_in_words, quality_of
+from ..api.quality import gain_in_words, quality_of_middle
 from ..display import (
     NOTHING_REMOVED,
     black_and_white,
@@ -98,7 +98,7 @@ def entry(
         raise ValueError("its first image has no valid pixels; expected at least one to show")
     is_clip = bool(result.together)
     if not result.together and not is_raw:
-        quality = quality_of(
+        quality, is_middle = quality_of_middle(
             with_exact_floats(layer.pixels[frames[first]]),
             details,
             channel_axis=layer.channel_axis,
@@ -106,7 +106,7 @@ def entry(
             colour=options.colour,
             workers=options.workers,
         )
-        gain = gain_in_words(quality)
+        gain = gain_in_words(quality) + (", in the middle of the image" if is_middle else "")
     chosen = _spread(len(frames), MOST if is_clip else _FRAMES)
     channels = _channels(result.before)
     in_colour = channels[0][0] is None and "C" in layer.axes

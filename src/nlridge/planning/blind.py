@@ -1,7 +1,7 @@
 """Estimate the noise of an image: white or correlated, growing with the signal or not."""
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -9,31 +9,54 @@ import numpy.typing as npt
 from ..algorithm.framework import denoised
 from ..engines import cpu
 from ..noise import Noise
-from ..noise.camera import CorrelatedEstimate, correlated_noise_of
+from ..noise.camera import CorrelatedEstimate, Denoise, correlated_noise_of
 from ..noise.correlated import CorrelatedNoise, correlation_between
 from ..noise.curve import CurveNoise
 from ..noise.estimation import Channel, changing_channels, channels_of, in_units, noise_of
 from ..noise.gaussian import GaussianNoise
+from .doubts import doubt_about_rest
 from .options import Options
 from .pixels import restored, stabilised
-from .plan import Facts, covariance_of, plan_for
+from .plan import REMOVES_ALL, Facts, covariance_of, plan_for
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+
+_MOST = 0.5  # share of doubted noise from which on what is left of it is hardly visible
+
+
+class Estimate(NamedTuple):
+    """The noise of an image."""
+
+    noise: Noise
+    doubt: str = ""
+    """Why noise is probably left if the image is denoised; empty if it is not."""
 
 
 def estimated_noise(
     pixels: npt.NDArray[Any], missing: Mask | None, kind: str = "auto", workers: int = 1
 ) -> Noise:
-    """Estimate the noise of an image of (channels, height, width); see `estimate_noise`.
+    """Estimate the noise of an image of (channels, height, width); see `estimate_noise`."""
+    return estimate_of(pixels, missing, kind, workers).noise
+
+
+def estimate_of(
+    pixels: npt.NDArray[Any],
+    missing: Mask | None,
+    kind: str = "auto",
+    workers: int = 1,
+    strength: float = 1.0,
+) -> Estimate:
+    """Estimate the noise of an image of (channels, height, width) that is to be removed with some strength.
 
     Channels that are constant, or nearly so, have no noise and say nothing about that of the others.
     """
     changing = changing_channels(pixels, missing)
-    if changing.any() and not changing.all():
-        some = None if missing is None else missing[changing]
-        return _of_all_channels(_estimated(pixels[changing], some, kind, workers), changing)
-    return _estimated(pixels, missing, kind, workers)
+    if changing.all() or not changing.any():
+        return _estimate_of(pixels, missing, kind, workers, strength)
+    some = None if missing is None else missing[changing]
+    noise, doubt = _estimate_of(pixels[changing], some, kind, workers, strength)
+    return Estimate(_of_all_channels(noise, changing), doubt)
 
 
 def _of_all_channels(noise: Noise, changing: Mask) -> Noise:
@@ -53,38 +76,72 @@ def _of_all_channels(noise: Noise, changing: Mask) -> Noise:
     return CorrelatedNoise(noise.noise, correlation, noise.share)
 
 
-def _estimated(pixels: npt.NDArray[Any], missing: Mask | None, kind: str, workers: int) -> Noise:
-    channels, estimate = channels_of(pixels, missing, workers), None
+def _estimate_of(
+    pixels: npt.NDArray[Any], missing: Mask | None, kind: str, workers: int, strength: float
+) -> Estimate:
+    """`estimate_of` for channels that all change.
+
+    What may be noise or texture is removed in part, so little that it is not visible, unless there clearly is white noise
+    as well. In this case it is left, and becomes part of the noise with a strength above 1.
+    """
+    channels, doubted = channels_of(pixels, missing, workers), None
     if kind in ("auto", "correlated"):
-        estimate = _correlated(channels, workers)
-        if estimate is not None and (estimate.sure or kind == "correlated"):
-            return CorrelatedNoise(estimate.base, estimate.correlation)
+        scaled, unit = in_units(channels)
+        trial = partial(_trial, workers)
+        doubted = _correlated(scaled, trial)
+        if doubted is not None and (doubted.sure or kind == "correlated"):
+            return Estimate(_in_units_of_image(doubted, doubted.base, unit))
         if kind == "correlated":
             raise ValueError(
                 "image has no correlated noise (the kind 'correlated'), or too few pixels to measure it; "
                 "expected the kind 'auto', 'gaussian' or 'poisson'"
             )
     white = noise_of(channels, kind, workers)
-    if estimate is None or estimate.share == 0 or not isinstance(white, GaussianNoise):
-        return white
-    if np.max(white.level) > estimate.invisible:
-        return white
+    if doubted is None or doubted.regular or not isinstance(white, GaussianNoise):
+        return Estimate(white)
+    base = doubted.base if doubted.likely else doubted.cautious
+    noise = _in_units_of_image(doubted, base, unit)
+    if not doubted.likely and np.max(white.level) > unit * doubted.invisible:
+        return Estimate(white if strength <= 1 else _together(white, noise, strength))
     # It may as well be texture. If so, removing a share of it is not visible.
-    return CorrelatedNoise(estimate.base, estimate.correlation, estimate.share)
+    share = doubted.invisible_share(base, trial)
+    doubt = doubt_about_rest(noise) if doubted.likely and share < _MOST else ""
+    return Estimate(CorrelatedNoise(noise.noise, noise.correlation, share), doubt)
 
 
-def _correlated(channels: list[Channel], workers: int) -> CorrelatedEstimate | None:
-    channels, unit = in_units(channels)
-    estimate = correlated_noise_of(
+def _correlated(channels: list[Channel], trial: Denoise) -> CorrelatedEstimate | None:
+    return correlated_noise_of(
         [channel.pixels for channel in channels],
         [channel.excluded for channel in channels],
         [channel.excluded & ~channel.not_dark for channel in channels],
-        partial(_trial, workers),
+        trial,
     )
-    if estimate is None or unit == 1:
-        return estimate
-    values, sigmas = (unit * np.array(x) for x in (estimate.base.values, estimate.base.sigmas))
-    return estimate._replace(base=CurveNoise(values, sigmas), invisible=unit * estimate.invisible)
+
+
+def _in_units_of_image(
+    estimate: CorrelatedEstimate, base: CurveNoise, unit: float
+) -> CorrelatedNoise:
+    values, sigmas = (unit * np.array(x) for x in (base.values, base.sigmas))
+    return CorrelatedNoise(CurveNoise(values, sigmas), estimate.correlation)
+
+
+def _together(white: GaussianNoise, doubted: CorrelatedNoise, strength: float) -> CorrelatedNoise:
+    """White noise, and as much of doubted noise that all of it is removed with a strength of REMOVES_ALL.
+
+    The levels will be multiplied by the strength.
+    """
+    share = min((strength - 1) / (REMOVES_ALL - 1), 1.0) / strength
+    base = doubted.noise
+    assert isinstance(base, CurveNoise)
+    sigmas = np.array(base.sigmas)
+    channels, _, height, width = doubted.correlation.shape
+    covariance = share**2 * doubted.correlation
+    own = np.arange(channels), np.arange(channels), height // 2, width // 2
+    covariance[own] += np.square(np.broadcast_to(white.level, channels) / np.median(sigmas))
+    levels = np.sqrt(covariance[own])
+    typical = float(np.sqrt(np.mean(levels**2)))
+    correlation = covariance / np.multiply.outer(levels, levels)[:, :, None, None]
+    return CorrelatedNoise(CurveNoise(base.values, typical * sigmas), correlation)
 
 
 def _trial(workers: int, image: Array, base: CurveNoise, correlation: Array) -> Array:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..noise import Noise
 from ..noise.correlated import CorrelatedNoise
+from ..noise.curve import CurveNoise
 from ..noise.gaussian import GaussianNoise
 
 VISIBLE = 1e-6
@@ -88,6 +89,12 @@ def doubt_about_colour(colour: float, planes: Sequence[int]) -> str:
         return ""
     apart = "the channels are denoised separately" if len(planes) > 1 else "the image is gray"
     return f"colour is {colour:g}, which has no effect, since {apart}; expected 1"
+
+
+def doubt_about_rest(noise: CorrelatedNoise) -> str:
+    """Return a sentence on noise of which only a share is removed, since it may be texture."""
+    level = float(np.median(noise.noise.sigmas)) if isinstance(noise.noise, CurveNoise) else 0.0
+    return f"noise of about {level:.2g} is probably left, since it may be texture; noise='correlated' removes it"
 
 
 def warn_about(doubt: str) -> None:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ..noise.gaussian import GaussianNoise
 from ..noise.poisson import PoissonGaussianNoise
-from .blind import estimated_noise
+from .blind import estimate_of
 from .levels import Levels, usable_levels
 from .missing import union
 from .options import Options
@@ -30,11 +30,12 @@ def facts_of(
     empty: Mask = np.zeros(len(pixels), bool)
     if missing is not None:
         empty = np.asarray(missing.all(axis=(1, 2)))
-    noise = options.noise
+    noise, doubt = options.noise, ""
     if noise is None or levels is None:
         noise = GaussianNoise(0)
         if not empty.all():
-            noise = estimated_noise(pixels, missing, options.kind, workers)
+            strength = options.tuning.strength
+            noise, doubt = estimate_of(pixels, missing, options.kind, workers, strength)
         levels = np.asarray(noise.level, np.float64).reshape(-1, 1, 1)
     usable = usable_levels(levels, missing, pixels)
     unknown = union(missing, usable.unknown, pixels.shape)
@@ -54,6 +55,7 @@ def facts_of(
         typical_photons(noise, sample),
         pixels.dtype,
         1.0 if unknown is None else 1 - float(unknown.mean()),
+        doubt,
     )
     return facts, usable
 

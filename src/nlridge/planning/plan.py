@@ -6,7 +6,7 @@ rest.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ Array = npt.NDArray[np.float64]
 
 _STILL = 1e-4  # a channel with less variance, in units of its noise, is constant and has none of this noise
 SAMPLE = 2**20  # pixels of each channel that suffice for the covariance
+REMOVES_ALL = 3.0  # the strength with which all noise is removed that may be texture
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +54,8 @@ class Facts:
     """The type of the image; None for floats of any type."""
     present: float = 1.0
     """The share of the pixels that are not missing."""
+    doubt: str = ""
+    """Why noise is probably left where only a share of the estimate is removed; empty if it is not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +72,12 @@ class Plan:
     planes: tuple[Planes, ...]
     """The sets of channels that are denoised together; channels without noise belong to none."""
     tuning: Tuning
+    """The tuning of the passes; see `share_and_tuning`."""
+    share: float = 1.0
+    """How much of what the algorithm removes is to be removed."""
     doubt: str = ""
-    """Why the noise or the factor for colours that was given cannot be meant; empty if it can."""
+    """Why the noise or the factor for colours that was given cannot be meant, or why noise is probably left; empty if
+    neither is the case."""
     runs: tuple[Run, ...] = ()
     """The runs over an image of few photons; empty if the recipe is run once. The last one has the plan's recipe."""
 
@@ -81,11 +88,6 @@ class Plan:
         if self.runs and isinstance(noise, PoissonGaussianNoise):
             noise = noise.blended(self.runs[-1].share)
         return noise
-
-    @property
-    def share(self) -> float:
-        """How much of what the algorithm removes is to be removed."""
-        return share_of(self.noise, self.tuning)
 
     def passes(self) -> Iterator[tuple[tuple[int, int], Pass]]:
         """The passes over a set of planes, each with the shape of its image."""
@@ -106,9 +108,24 @@ class Plan:
         return None if between is None else planes.correlation(between, self.levels * self.scales)
 
 
+def share_and_tuning(noise: Noise, tuning: Tuning) -> tuple[float, Tuning]:
+    """How much of what the algorithm removes is to be removed, and the tuning to run it with.
+
+    A strength above 1 first increases the share of the noise that is removed (see `CorrelatedNoise`): all of it is removed
+    with the reciprocal of the share, or with REMOVES_ALL. Only beyond that, the strength is a factor on the level.
+    """
+    share = float(getattr(noise, "share", 1.0))
+    if tuning.strength <= 1 or share in (0, 1):
+        return share, tuning
+    removes_all = min(1 / share, REMOVES_ALL)
+    increase = min((tuning.strength - 1) / (removes_all - 1), 1.0)
+    strength = max(tuning.strength / removes_all, 1.0)
+    return share + (1 - share) * increase, replace(tuning, strength=strength)
+
+
 def share_of(noise: Noise, tuning: Tuning) -> float:
-    """How much of what the algorithm removes is to be removed; see `CorrelatedNoise`."""
-    return min(1.0, getattr(noise, "share", 1.0) * max(1.0, tuning.strength))
+    """How much of what the algorithm removes is to be removed; see `share_and_tuning`."""
+    return share_and_tuning(noise, tuning)[0]
 
 
 def plan_for(
@@ -165,6 +182,7 @@ def plan_for(
             its_recipe = chosen(spans, halved(shape[1:], halvings))
             its_noise = in_photons.weakened(1 / 2**halvings).blended(share)
             runs.append(Run(its_noise, its_recipe, halvings, share, kept))
+    share, tuning = share_and_tuning(facts.noise, options.tuning)
     return Plan(
         shape,
         facts.noise,
@@ -172,7 +190,8 @@ def plan_for(
         levels,
         scales,
         plane_sets,
-        options.tuning,
+        tuning,
+        share,
         doubt_about(
             options.noise,
             facts.levels,
@@ -181,7 +200,8 @@ def plan_for(
             # Where many pixels are missing, the range says little.
             shape[1] * shape[2] * facts.present if facts.present > 0.5 else 0.0,
         )
-        or doubt_about_colour(options.tuning.colour, [len(p.channels) for p in plane_sets]),
+        or doubt_about_colour(options.tuning.colour, [len(p.channels) for p in plane_sets])
+        or (facts.doubt if share < 1 else ""),
         tuple(runs),
     )
 

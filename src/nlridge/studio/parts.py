@@ -1,6 +1,7 @@
 """Measuring an image once, and denoising parts of it: the same pixels, to the bit, as those of the whole result."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from ..engines.grid import Window
 from ..engines.reuse import Kept
 from ..files import Layer
 from ..jobs.pictures import with_exact_floats
+from ..jobs.words import with_options
 from ..large.disk import NewArray, OpenedArray, open_read_only
 from ..large.executors import LocalThreads
 from ..large.frames import Frame as StoredFrame
@@ -27,7 +29,7 @@ from ..noise import Noise
 from ..noise.correlated import CorrelatedNoise
 from ..noise.poisson import PoissonGaussianNoise
 from ..noise.sampling import deviation_in
-from ..planning.blind import estimated_noise
+from ..planning.blind import estimate_of
 from ..planning.doubts import ROUNDING
 from ..planning.facts import facts_of
 from ..planning.layout import Layout
@@ -79,9 +81,10 @@ class Measured(NamedTuple):
         dtype = self.facts.dtype
         coarse = dtype is not None and dtype.kind in "ui" and level < ROUNDING
         doubtful = share_of(noise, DEFAULT) < 1
+        doubt = "" if self.raw else self.facts.doubt
         return {
             "plain": self.plain,
-            "words": str(noise),
+            "words": f"{noise}; {with_options(doubt)}" if doubt else str(noise),
             "kind": _kind_of(noise),
             "level": float(f"{level:.4g}"),
             "shown": float(f"{self.level:.4g}"),
@@ -99,14 +102,15 @@ def measure(planes: Pixels, choice: Choice, sampled: bool = False) -> Measured:
 
     If `sampled`, as for a large image, the noise is estimated from a part of the pixels.
     """
-    options = _options(planes, choice)
+    options, doubt = _options(planes, choice), ""
     given = options.noise is not None
     if sampled and not given:
         pixels, missing = sample_of(_source(planes))
-        noise = estimated_noise(pixels, missing, options.kind, checked_workers(None))
+        noise, doubt = estimate_of(pixels, missing, options.kind, checked_workers(None))
         options = Options(noise)
     pixels = with_exact_floats(planes)
-    return _measured(pixels, missing_pixels(pixels, None), options, given)
+    measured = _measured(pixels, missing_pixels(pixels, None), options, given)
+    return measured._replace(facts=replace(measured.facts, doubt=doubt)) if doubt else measured
 
 
 def glance(planes: Pixels, choice: Choice) -> Measured:
