@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from ..planning.layout import Layout
 from ..planning.levels import Levels, levels_of, usable_levels
 from ..planning.missing import fill, union
 from ..planning.options import Options
+from ..planning.outliers import Repaired, repaired
 from ..planning.photons import denoised_in_runs
 from ..planning.pixels import counts_of, renewed, restored, stabilised, with_estimate
 from ..planning.plan import Plan, float_type, plan_for
@@ -177,6 +178,11 @@ class Frame:
     """Levels of the stabilised noise."""
     plan: Plan
 
+    @cached_property
+    def repaired(self) -> Repaired:
+        """The pixels without outliers, and the number of these."""
+        return repaired(self.plan, self.pixels, self.missing, self.levels.all)
+
     def blocks(self) -> int:
         """Return the number of times that `run` calls `tick`."""
         passes = self.plan.passes()
@@ -186,7 +192,7 @@ class Frame:
         """Yield the pilot and the result in the units of the image; nothing if there is no noise to remove."""
         with _engine(workers, tick) as (engine, each):
             for images in self._steps(engine, each):
-                yield restored(self.plan, self.pixels, images, self.missing, each)
+                yield restored(self.plan, self.repaired.pixels, images, self.missing, each)
 
     def result(self, workers: int, tick: Callable[[], None]) -> npt.NDArray[np.floating[Any]]:
         """Run the algorithm; returns the last image, or the pixels unchanged if there is no noise to remove."""
@@ -194,7 +200,7 @@ class Frame:
         with _engine(workers, tick) as (engine, each):
             for images in self._steps(engine, each):
                 last = images
-            return restored(self.plan, self.pixels, last, self.missing, each)
+            return restored(self.plan, self.repaired.pixels, last, self.missing, each)
 
     def _steps(self, engine: RunPass, each: Each) -> Iterator[tuple[Image, ...]]:
         """Return the pilots of all sets of planes, and then their results."""
@@ -206,7 +212,7 @@ class Frame:
         self, engine: RunPass, each: Each, filled: Mask | None
     ) -> list[Iterator[Image]]:
         """Return the pilot and the result for each set of planes."""
-        plan, pixels = self.plan, self.pixels
+        plan, pixels = self.plan, self.repaired.pixels
         channels = sorted(channel for planes in plan.planes for channel in planes.channels)
         noisy = stabilised(plan, channels, pixels, self.missing, filled, each)
         if filled is not None:
@@ -238,7 +244,7 @@ class Frame:
         plan = self.plan
         steps_of_planes = []
         for planes in plan.planes:
-            counts = counts_of(plan, planes.channels, self.pixels, filled)
+            counts = counts_of(plan, planes.channels, self.repaired.pixels, filled)
             renew = None
             if filled is not None:
                 counts = np.stack([fill(channel) for channel in counts])

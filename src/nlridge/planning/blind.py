@@ -10,11 +10,12 @@ from ..algorithm.framework import denoised
 from ..engines import cpu
 from ..noise import Noise
 from ..noise.camera import CorrelatedEstimate, correlated_noise_of
-from ..noise.correlated import CorrelatedNoise
+from ..noise.correlated import CorrelatedNoise, with_white
 from ..noise.curve import CurveNoise
 from ..noise.estimation import Channel, channels_of, in_units, noise_of
 from ..noise.gaussian import GaussianNoise
 from .options import Options
+from .outliers import outliers
 from .pixels import restored, stabilised
 from .plan import Facts, covariance_of, plan_for
 
@@ -22,15 +23,39 @@ Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 
+# If outliers are a larger share of the pixels, the noise is estimated again without them, at most so many times.
+_SHARE_OF_OUTLIERS = 1e-4
+_AGAIN = 2
+# Correlated noise has at least this share of its variance in white noise. Otherwise, whatever deviates from a measured
+# spectrum of hardly any power, such as the tails of real noise, is left as black and white specks.
+_WHITE = 0.02
+
+
 def estimated_noise(
     pixels: npt.NDArray[Any], missing: Mask | None, kind: str = "auto", workers: int = 1
 ) -> Noise:
     """Estimate the noise of an image of (channels, height, width); see `estimate_noise`."""
+    noise = _with_outliers(pixels, missing, kind, workers)
+    for _ in range(_AGAIN):
+        levels = np.asarray(noise.level, np.float64).reshape(-1, 1, 1)
+        found = outliers(pixels, missing, noise, levels)
+        if len(found) <= _SHARE_OF_OUTLIERS * pixels.size:
+            break
+        without: Mask = np.zeros(pixels.shape, bool) if missing is None else missing.copy()
+        without[tuple(found.T)] = True
+        noise = _with_outliers(pixels, without, kind, workers)
+    return noise
+
+
+def _with_outliers(
+    pixels: npt.NDArray[Any], missing: Mask | None, kind: str, workers: int
+) -> Noise:
+    """Estimate the noise of an image as it is."""
     channels, estimate = channels_of(pixels, missing, workers), None
     if kind in ("auto", "correlated"):
         estimate = _correlated(channels, workers)
         if estimate is not None and (estimate.sure or kind == "correlated"):
-            return CorrelatedNoise(estimate.base, estimate.correlation)
+            return CorrelatedNoise(estimate.base, with_white(estimate.correlation, _WHITE))
         if kind == "correlated":
             raise ValueError(
                 "image has no correlated noise (the kind 'correlated'), or too few pixels to measure it; "
@@ -42,7 +67,8 @@ def estimated_noise(
     if np.max(white.level) > estimate.invisible:
         return white
     # It may as well be texture. If so, removing a share of it is not visible.
-    return CorrelatedNoise(estimate.base, estimate.correlation, estimate.share)
+    correlation = with_white(estimate.correlation, _WHITE)
+    return CorrelatedNoise(estimate.base, correlation, estimate.share)
 
 
 def _correlated(channels: list[Channel], workers: int) -> CorrelatedEstimate | None:
