@@ -30,14 +30,17 @@ _GAP = 2.5
 _CLEAR = 5.5
 # or if within the window at least _MANY pixels have such gaps, a third of which are larger by 1: no noise is like that.
 _MANY = 15
+# Among so many, two may touch each other, if the others around them are farther away than that.
+_GAP_OF_PAIR = 4.0
 # Gaps of the heavy tails of noise soon become rarer. If more pixels stand out than in Gaussian noise, a third of them must
 # have gaps larger by 1.
 _FEW = 5
 _LARGER = 3
 # The image of a star is never confined to one pixel: those beside it receive more than this share of its light.
 _SPREAD = 0.1
-# In other channels, they differ from the background by less than this many standard deviations.
-_BESIDE_NOISE = 2.0
+# In other channels, the pixel differs from the background by no more than this many standard deviations, and the mean of
+# those beside it by half as much.
+_NORMAL = 4.0
 # Structures are as sharp as outliers if most of the contrast around a pixel, apart from noise, lies between two values
 # that differ by more than _SHARP standard deviations.
 _MOST = 0.75
@@ -120,15 +123,18 @@ def _is_single_in_others(
     levels: Array,
     units: list[float],
 ) -> Mask:
-    """Which outliers of a channel have no structure around them in other channels."""
+    """Which outliers of a channel have no structure there in other channels, unless they are outliers there as well."""
     channel, y, x = places.T
+    index = np.ravel_multi_index((channel, y, x), pixels.shape)
     single: Mask = np.ones(len(places), bool)
     for k, (other, unit) in enumerate(zip(pixels, units, strict=True)):
         valid = other if missing is None else np.where(missing[k], other.dtype.type(0), other)
         background, beside = _background(np.pad(valid, 1, "reflect"), y, x)
         own = np.broadcast_to(levels, pixels.shape)[k, y, x]
-        most = _BESIDE_NOISE * _deviation(noise, background, own, unit)
-        single &= (channel == k) | (np.abs(beside - background) <= most)
+        deviation = _deviation(noise, background, own, unit)
+        same = np.isin(np.ravel_multi_index((np.full_like(y, k), y, x), pixels.shape), index)
+        same |= np.abs(valid[y, x] - background) <= _NORMAL * deviation
+        single &= (channel == k) | same & (np.abs(beside - background) <= _NORMAL / 2 * deviation)
     return single
 
 
@@ -177,31 +183,33 @@ def _in_part(pixels: Pixels, gone: Mask | None, noise: Noise, level: Array, unit
         for places in np.nonzero(candidates)
     )
     own = np.broadcast_to(level, values.shape)[here]
-    gaps, (jumps, busy) = gaps[here], _structures(values[here], noise, own, unit)
+    gaps, (jumps, busy, pairs) = gaps[here], _structures(values[here], noise, own, unit)
     gaps = np.where(gaps > _GAP * busy, gaps / busy, 0)
+    candidates = _candidates(gaps)
     count, larger = (_sums(gaps > least, _WINDOW) for least in (_GAP, _GAP + 1))
+    pairs = np.where((count >= _MANY) & (pairs > _GAP_OF_PAIR * busy), pairs / busy, 0)
+    if gone is not None:
+        pairs[_sums(gone[here], 2) > 0] = 0
     heavy = (count > _FEW) & (_LARGER * larger < count)
-    found[here] = _candidates(gaps) & ~heavy & ~_among_structures(gaps, jumps / busy)
+    doubtful = _among_structures(gaps, np.maximum(gaps, pairs), jumps / busy)
+    found[here] = (candidates | (pairs > 0)) & ~heavy & ~doubtful
     return found
 
 
-def _among_structures(gaps: Array, jumps: Array) -> Mask:
+def _among_structures(single: Array, gaps: Array, jumps: Array) -> Mask:
     """Where structures around a pixel are as sharp as it is, so that it may be one of them.
 
-    Pixels are compared with structures of at least half their contrast.
+    Pixels with `gaps` are compared with structures of at least half their contrast, and with the number of `single`
+    pixels like that.
     """
     doubtful = np.zeros(gaps.shape, bool)
-    least = _SHARP
-    while True:
-        compared = gaps > 2 * least if least > _SHARP else gaps > 0
-        if not compared.any():
-            return doubtful
-        alike, structures = (
-            _sums(gaps > (least if least > _SHARP else _GAP), _WINDOW),
-            _sums(jumps > least, _WINDOW),
-        )
-        doubtful = np.where(compared, structures > _TOUCHING * alike, doubtful)
+    compared, alike, least = gaps > 0, single > 0, _SHARP
+    while compared.any():
+        structures = _sums(jumps > least, _WINDOW)
+        doubtful = np.where(compared, structures > _TOUCHING * _sums(alike, _WINDOW), doubtful)
         least *= 2
+        compared, alike = gaps > 2 * least, single > least
+    return doubtful
 
 
 def _candidates(gaps: Array) -> Mask:
@@ -270,8 +278,18 @@ def _background(wide: Pixels, y: Places, x: Places) -> tuple[Array, Array]:
     return np.median(around, axis=0), np.mean(beside, axis=0)
 
 
-def _structures(values: Array, noise: Noise, level: Array, unit: float) -> tuple[Array, Array]:
-    """The contrast of structures as sharp as outliers, and how busy the image is: 1 if there is only noise."""
+class _Structures(NamedTuple):
+    """What there is around each pixel, in standard deviations of the noise."""
+
+    jumps: Array
+    """The contrast of structures as sharp as outliers."""
+    busy: Array
+    """How much neighbours differ: 1 if there is only noise."""
+    pairs: Array
+    """By how much the pixel and one of its neighbours stand out from the others; 0 if they do not."""
+
+
+def _structures(values: Array, noise: Noise, level: Array, unit: float) -> _Structures:
     wide = np.pad(values, 1, "reflect")
     height, width = values.shape
     around = [wide[1 + y : 1 + y + height, 1 + x : 1 + x + width] for y, x in _AROUND]
@@ -287,7 +305,17 @@ def _structures(values: Array, noise: Noise, level: Array, unit: float) -> tuple
     # Whole numbers, whose sums do not depend on where they begin.
     spread = np.minimum(_STEPS * (ordered[-2] - ordered[1]) / deviation, 2**20).astype(np.int32)
     busy = _sums(spread, _NEAR) / _sums(np.ones_like(spread), _NEAR)
-    return jumps, np.maximum(busy / (_STEPS * _SPREAD_OF_NOISE), 1.0)
+    pairs = np.zeros(values.shape)
+    for sign, one, other in ((1, ordered[-2], ordered[-3]), (-1, ordered[1], ordered[2])):
+        gaps = sign * (values - other) / deviation
+        y, x = np.nonzero((sign * (values - one) >= 0) & (gaps > _GAP_OF_PAIR))
+        # The mean of the seven others must be that of the background.
+        total = ordered[2:, y, x] if sign < 0 else ordered[:-2, y, x]
+        background, _ = _background(wide, y, x)
+        spread_by = sign * (total.mean(axis=0) - background)
+        alone = spread_by <= _SPREAD * sign * (values[y, x] - background)
+        pairs[y[alone], x[alone]] = gaps[y, x][alone]
+    return _Structures(jumps, np.maximum(busy / (_STEPS * _SPREAD_OF_NOISE), 1.0), pairs)
 
 
 def _sums(a: npt.NDArray[Any], reach: int) -> npt.NDArray[np.int64]:
