@@ -67,19 +67,19 @@ class Repaired(NamedTuple):
 
 def reach_of(plan: Plan) -> int:
     """How far away pixels matter to those that `repaired` returns."""
-    return REACH if plan.tuning.outliers and plan.planes else 0
+    return REACH if plan.may_have_outliers.any() else 0
 
 
 def repaired(plan: Plan, pixels: Pixels, missing: Mask | None, levels: Array) -> Repaired:
     """Replace the outliers of (channels, height, width) by the median of their neighbours.
 
-    `levels` are those of the stabilised noise, which broadcast against the image. Channels that are not denoised are left
+    `levels` are those of the stabilised noise, which broadcast against the image. Channels with hardly any noise are left
     as they are. If there are no outliers, the pixels are those that were given.
     """
     if not reach_of(plan):
         return Repaired(pixels, 0)
-    noisy = (plan.levels > 0)[:, None, None]
-    found = outliers(pixels, missing, plan.noise, np.where(noisy, levels, 0.0))
+    here = plan.may_have_outliers[:, None, None]
+    found = outliers(pixels, missing, plan.noise, np.where(here, levels, 0.0))
     if not len(found):
         return Repaired(pixels, 0)
     result = pixels.copy()
@@ -191,7 +191,7 @@ def _in_part(pixels: Pixels, gone: Mask | None, noise: Noise, level: Array, unit
     if gone is not None:
         pairs[_sums(gone[here], 2) > 0] = 0
     heavy = (count > _FEW) & (_LARGER * larger < count)
-    doubtful = _among_structures(gaps, np.maximum(gaps, pairs), jumps / busy)
+    doubtful = _among_structures(busy * gaps, busy * np.maximum(gaps, pairs), jumps)
     found[here] = (candidates | (pairs > 0)) & ~heavy & ~doubtful
     return found
 

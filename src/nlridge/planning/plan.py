@@ -6,7 +6,7 @@ rest.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from .photons import Run, halved, run_settings
 
 Array = npt.NDArray[np.float64]
 
+_MUCH = 0.002  # share of the range; if there is less noise, every pixel may be meant
 SAMPLE = 2**20  # pixels of each channel that suffice for the covariance
 
 
@@ -71,6 +72,8 @@ class Plan:
     """Why the noise or the factor for colours that was given cannot be meant; empty if it can."""
     runs: tuple[Run, ...] = ()
     """The runs over an image of few photons; empty if the recipe is run once. The last one has the plan's recipe."""
+    may_have_outliers: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(1, bool))
+    """In which channels outliers are looked for."""
 
     @property
     def result_noise(self) -> Noise:
@@ -178,6 +181,7 @@ def plan_for(
         )
         or doubt_about_colour(options.tuning.colour, [len(p.channels) for p in plane_sets]),
         tuple(runs),
+        (levels > _MUCH * ranges) & options.tuning.outliers,
     )
 
 
