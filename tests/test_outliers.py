@@ -246,3 +246,17 @@ def test_missing_pixels_are_no_outliers():
     details = nlridge.denoise_with_details(image, sigma=5)
     assert 3 <= details.defects <= 7  # those near missing pixels may be kept
     assert np.isnan(details.image[5, 5])
+
+
+def test_command_line(tmp_path, capsys):
+    from nlridge.cli import main
+
+    image = spoiled()[0].astype(np.float32)
+    np.save(tmp_path / "noisy.npy", image)
+    for number, arguments in enumerate(([], ["--keep-outliers"])):
+        output = tmp_path / f"{number}.npy"
+        command = ["denoise", "--sigma", "5", *arguments, str(tmp_path / "noisy.npy")]
+        assert main([*command, "-o", str(output)]) == 0
+        mask = False if arguments else None
+        assert np.array_equal(np.load(output), nlridge.denoise(image, sigma=5, mask=mask))
+        assert ("replaced 7 outliers" in capsys.readouterr().out) == (not arguments)
