@@ -140,7 +140,7 @@ def test_hot_and_dead_pixels_are_replaced_and_stars_are_not():
     result = details.image
     assert 20 < details.defects <= 40
     assert details.axes == "YX"
-    assert str(details).endswith(f"; replaced {details.defects} defective pixels")
+    assert str(details).endswith(f"; replaced {details.defects} outliers (hot or dead pixels)")
     expected = BLACK + (WHITE - BLACK) * truth
     alone = [p for p in hot if np.abs(p - [61, 61]).max() > 6]
     for place in alone:

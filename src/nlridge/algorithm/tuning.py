@@ -17,6 +17,9 @@ class Tuning:
     colour: float = 1.0
     """The factor on `strength` for the differences of colours."""
 
+    outliers: bool = True
+    """Whether outliers, such as hot pixels, are replaced before; see `planning/outliers.py`."""
+
     def __post_init__(self) -> None:
         for name in ("strength", "colour"):
             given: Any = getattr(self, name)

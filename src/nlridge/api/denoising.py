@@ -1,6 +1,7 @@
 """`denoise`."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any, Protocol, TypeVar, overload
@@ -15,8 +16,9 @@ from ..noise import Noise
 from ..planning.elsewhere import explained
 from ..planning.layout import window_of
 from ..planning.mosaic import Mosaic
-from ..planning.options import checked_dtype, checked_options
+from ..planning.options import Options, checked_dtype, checked_options
 from ..progress import Progress, runs_reporter
+from ..video.planning import SequenceAxis
 from .arguments import checked_progress, checked_tile, checked_workers, expect_none, expect_pixels
 from .conversion import to_dtype
 from .in_memory import denoise_array, frames_of
@@ -129,10 +131,11 @@ def denoise(
         "standard" is the best choice for most images. "fast" takes less time; "best" takes more, for the
         highest quality. "nl-ridge", "nl-bayes" and "bm3d" are the published algorithms. A `Recipe`
         gives control over every setting.
-    mask : array_like of bool, optional
+    mask : array_like of bool, or False, optional
         Missing pixels, marked True, in addition to NaN pixels. It has the shape of the image, or omits
         the channel axis or the stack axis. Missing pixels do not influence the others and are returned
-        unchanged.
+        unchanged. By default, outliers such as hot pixels are found and replaced (see Notes); with False,
+        all pixels are trusted and outliers are kept.
     mosaic : Mosaic or str, optional
         Bayer pattern of a raw image, such as "RGGB", or a `Mosaic`, which also holds the black level and the
         white level. The image is not yet demosaicked, with one value per pixel. With ``time_axis=0``, it is
@@ -228,6 +231,13 @@ def denoise(
     median of their neighbours of the same colour. Areas in which most pixels are saturated are left
     unchanged.
 
+    **Outliers.** A pixel that noise cannot explain, such as a hot or dead pixel or a cosmic ray, is replaced by
+    the median of its neighbours before the noise is removed. It stands out from all eight neighbours by more
+    than 5.5 standard deviations of the noise, or by more than 2.5 if many pixels around it do. It is kept if it
+    may belong to the image: if it has spread to the pixels beside it, like the image of a star, or if there are
+    other structures as sharp around it, as in text. `denoise_with_details` returns the number of outliers.
+    They are not looked for in tensors that are denoised with PyTorch.
+
     **Missing pixels.** They are filled in with a mean of their neighbours in the first step, and with the
     pilot in the second.
 
@@ -287,6 +297,8 @@ def denoise(
     True
     """
     expect_pixels(image)
+    tuning = Tuning(strength, colour, mask is not False)
+    mask = None if mask is False else mask
     if mosaic is not None:
         kind = "tensor" if is_tensor(image) else "Dask array" if is_dask(image) else ""
         if kind:
@@ -294,23 +306,20 @@ def denoise(
         refused = {"channel_axis": channel_axis, "stack_axis": stack_axis, "depth_axis": depth_axis}
         expect_none("for a mosaic", **refused, region=region, out=out, tile=tile, client=client)
         target = None if dtype is None else checked_dtype(dtype)
-        strength = Tuning(strength, colour).strength
-        planes = mosaic_planes(image, mosaic, sigma, noise, strength, time_axis)
-        parts = planes.parts(method, strength)
+        planes = mosaic_planes(image, mosaic, sigma, noise, tuning, time_axis)
+        parts = planes.parts(method, tuning.strength)
+        known = replace(tuning, outliers=False)  # those of the mosaic were replaced
         with runs_reporter(checked_progress(progress), len(parts)) as reports:
             results = [
-                denoise(
+                _denoise_in_memory(
                     part.pixels,
-                    noise=part.noise,
-                    strength=strength,
-                    colour=colour,
-                    method=method,
+                    checked_options(None, part.noise, method, data_range, known),
+                    checked_sequence(None if time_axis is None else 0, None, None),
+                    checked_workers(workers),
+                    report,
                     mask=part.mask(mask),
+                    stack_axis=None,
                     channel_axis=part.channel_axis,
-                    time_axis=None if time_axis is None else 0,
-                    data_range=data_range,
-                    workers=workers,
-                    progress=report,
                 )
                 for part, report in zip(parts, reports, strict=True)
             ]
@@ -321,7 +330,7 @@ def denoise(
         noise=noise,
         method=method,
         data_range=data_range,
-        tuning=Tuning(strength, colour),
+        tuning=tuning,
         dtype=None if is_tensor(image) else dtype,
     )
     axes = {"stack_axis": stack_axis, "channel_axis": channel_axis}
@@ -346,8 +355,7 @@ def denoise(
     if sequence is not None and out is None and not is_dask(image):
         expect_none("without out", tile=tile)
         threads, progress = checked_workers(workers), checked_progress(progress)
-        sequences = sequences_of(image, options_for(sigma), sequence, workers=threads, **layout)
-        return denoise_sequences(sequences, threads, progress)
+        return _denoise_in_memory(image, options_for(sigma), sequence, threads, progress, **layout)
     if is_dask(image):
         expect_none("for a Dask array, of whose result slices can be computed", region=region)
     if region is not None:
@@ -378,9 +386,28 @@ def denoise(
         return result if out is not None or dtype is None else _as_type(result, dtype)
     expect_none("without out", tile=tile, client=client)
     threads, progress = checked_workers(workers), checked_progress(progress)
-    frames = frames_of(image, options_for(sigma), workers=threads, **layout)
+    return _denoise_in_memory(
+        image, options_for(sigma), None, threads, progress, region=region, **layout
+    )
+
+
+def _denoise_in_memory(
+    image: Any,
+    options: Options,
+    sequence: SequenceAxis | None,
+    workers: int,
+    progress: Progress,
+    *,
+    region: tuple[slice, slice] | None = None,
+    **layout: Any,
+) -> npt.NDArray[Any]:
+    """Denoise an array in memory; the arguments have been checked."""
+    if sequence is not None:
+        sequences = sequences_of(image, options, sequence, workers=workers, **layout)
+        return denoise_sequences(sequences, workers, progress)
+    frames = frames_of(image, options, workers=workers, **layout)
     window = None if region is None else window_of(region, frames.layout)
-    return denoise_array(frames, threads, progress, window)
+    return denoise_array(frames, workers, progress, window)
 
 
 def _as_type(result: Any, dtype: Any) -> Any:

@@ -51,13 +51,13 @@ class Denoised:
     level: float
     """The root mean square of the standard deviation of the noise, in the units of the image."""
     removed: float
-    """The root mean square of `residual`, without missing pixels."""
+    """The root mean square of `residual`, without missing pixels and outliers."""
     unchanged: str
     """Why almost nothing was removed; empty if something was."""
     axes: str = "YX"
     """One letter for each axis of the image: Y and X for height and width, C for channels, T for frames."""
     defects: int = 0
-    """The number of hot and dead pixels of a mosaic that were replaced."""
+    """The number of outliers, such as hot and dead pixels, that were replaced."""
 
     def __str__(self) -> str:
         """Describe the noise, and how much of it was removed."""
@@ -91,7 +91,8 @@ def in_words(details: Described, name: Callable[[str], str] = str) -> str:
     `name` returns what the reader calls an argument of `denoise`.
     """
     defects = details.defects if isinstance(details, Denoised) else 0
-    replaced = f"; replaced {defects} defective pixel{'s' * (defects > 1)}" if defects else ""
+    replaced = f"; replaced {defects} outlier{'s' * (defects > 1)} (hot or dead pixels)"
+    replaced = replaced if defects else ""
     return f"{noise_in_words(details)}; removed {removed_in_words(details, name)}{replaced}"
 
 
@@ -151,7 +152,8 @@ def denoise_with_details(
         step; `residual`, what was removed; `noise`, the noise model; `noise_given`, whether it was given
         rather than estimated; `recipe`, the settings; `level` and `removed`, the root mean squares of the
         noise and of the residual; `unchanged`, why almost nothing was removed, if so; and `defects`, the
-        number of hot and dead pixels of a mosaic that were replaced. `print` describes it in a sentence.
+        number of outliers, such as hot and dead pixels, that were replaced. `print` describes it in a
+        sentence.
 
     See Also
     --------
@@ -183,9 +185,9 @@ def denoise_with_details(
         mosaic,
         sequence,
         method=method,
-        tuning=Tuning(strength, colour),
+        tuning=Tuning(strength, colour, mask is not False),
         data_range=data_range,
-        mask=mask,
+        mask=None if mask is False else mask,
         channel_axis=channel_axis,
         workers=workers,
         progress=progress,
@@ -249,7 +251,7 @@ def _details(
         if axis is not None and not axis.is_time:
             raise ValueError(f"depth_axis is {axis.axis}; expected None for a mosaic")
         together = None if axis is None else axis.axis
-        planes = mosaic_planes(image, mosaic, sigma, noise, tuning.strength, together)
+        planes = mosaic_planes(image, mosaic, sigma, noise, tuning, together)
         parts = planes.parts(method, tuning.strength)
         with runs_reporter(checked_progress(progress), len(parts)) as reports:
             found = [
@@ -260,7 +262,7 @@ def _details(
                     None,
                     axis and SequenceAxis("time_axis", 0),
                     method=method,
-                    tuning=tuning,
+                    tuning=replace(tuning, outliers=False),
                     data_range=data_range,
                     mask=part.mask(mask),
                     channel_axis=part.channel_axis,
@@ -303,6 +305,7 @@ def _details(
         removed,
         _why_unchanged(frames[0], level, removed),
         layout.axes,
+        sum(frame.repaired.outliers for frame in frames),
     )
 
 
@@ -375,7 +378,7 @@ def _of_frame(frame: Frame, steps: list[npt.NDArray[Any]]) -> _DenoisedFrame:
     pilot, result = steps[0], steps[-1]
     if pilot is result:  # a recipe with one step
         pilot = result.copy()
-    residual = _residual(frame, result)
+    residual = _residual(frame, frame.pixels, result)
     has_pixels = frame.missing is None or not frame.missing.all()
     return _DenoisedFrame(
         result,
@@ -383,7 +386,7 @@ def _of_frame(frame: Frame, steps: list[npt.NDArray[Any]]) -> _DenoisedFrame:
         residual,
         has_pixels,
         level_of(frame.plan.noise, frame.levels.all, result, frame.missing) if has_pixels else 0.0,
-        _rms(residual, frame.missing) if has_pixels else 0.0,
+        _removed(frame, result, residual) if has_pixels else 0.0,
     )
 
 
@@ -391,10 +394,19 @@ def summary_of(frame: Frame, result: npt.NDArray[Any], noise_given: bool) -> Den
     """The details of a denoised frame that has valid pixels, without any images."""
     plan, empty = frame.plan, np.empty(0, np.float32)
     level = level_of(plan.noise, frame.levels.all, result, frame.missing)
-    removed = _rms(_residual(frame, result), frame.missing)
+    removed = _removed(frame, result)
     unchanged = _why_unchanged(frame, level, removed)
     return Denoised(
-        empty, empty, empty, plan.noise, noise_given, plan.recipe, level, removed, unchanged
+        empty,
+        empty,
+        empty,
+        plan.noise,
+        noise_given,
+        plan.recipe,
+        level,
+        removed,
+        unchanged,
+        defects=frame.repaired.outliers,
     )
 
 
@@ -404,14 +416,21 @@ def _why_unchanged(frame: Frame, level: float, removed: float) -> str:
     return why_unchanged(level, removed, strength, frame.pixels.dtype, visible=bool(plan.planes))
 
 
-def _residual(frame: Frame, result: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """What was removed; 0 at missing pixels."""
+def _removed(
+    frame: Frame, result: npt.NDArray[Any], residual: npt.NDArray[Any] | None = None
+) -> float:
+    """The root mean square of the noise that was removed, without outliers; `residual` is with them, if it is known."""
+    if residual is None or frame.repaired.outliers:
+        residual = _residual(frame, frame.repaired.pixels, result)
+    return _rms(residual, frame.missing)
+
+
+def _residual(frame: Frame, pixels: npt.NDArray[Any], result: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """What was removed from pixels; 0 at missing ones."""
     valid = True if frame.missing is None else ~frame.missing
     residual = np.zeros_like(result)
     with np.errstate(over="ignore", invalid="ignore"):
-        np.subtract(
-            frame.pixels, result, out=residual, where=valid, dtype=np.float64, casting="unsafe"
-        )
+        np.subtract(pixels, result, out=residual, where=valid, dtype=np.float64, casting="unsafe")
     largest = np.finfo(residual.dtype).max
     return np.clip(residual, -largest, largest, out=residual)
 

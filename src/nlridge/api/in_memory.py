@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from ..planning.layout import Layout
 from ..planning.levels import Levels, levels_of, usable_levels
 from ..planning.missing import expect_numbers, fill, union
 from ..planning.options import Options
+from ..planning.outliers import Repaired, repaired
 from ..planning.photons import denoised_in_runs
 from ..planning.pixels import counts_of, renewed, restored, stabilised, with_estimate
 from ..planning.plan import Plan, plan_for
@@ -187,6 +188,11 @@ class Frame:
     """Levels of the stabilised noise."""
     plan: Plan
 
+    @cached_property
+    def repaired(self) -> Repaired:
+        """The pixels without outliers, and the number of these."""
+        return repaired(self.plan, self.pixels, self.missing, self.levels.all)
+
     def blocks(self) -> int:
         """Return the number of times that `run` calls `tick`."""
         passes = self.plan.passes()
@@ -209,8 +215,9 @@ class Frame:
             return self._restored(last, each)
 
     def _restored(self, images: tuple[Image, ...], each: Each) -> npt.NDArray[np.floating[Any]]:
-        result = restored(self.plan, self.pixels, images, self.missing, each)
-        return or_unchanged(self.plan, self.pixels, result, self.missing, self.levels.all)
+        plan, pixels = self.plan, self.repaired.pixels
+        result = restored(plan, pixels, images, self.missing, each)
+        return or_unchanged(plan, pixels, result, self.missing, self.levels.all)
 
     def _steps(self, engine: RunPass, each: Each) -> Iterator[tuple[Image, ...]]:
         """Return the pilots of all sets of planes, and then their results."""
@@ -222,7 +229,7 @@ class Frame:
         self, engine: RunPass, each: Each, filled: Mask | None
     ) -> list[Iterator[Image]]:
         """Return the pilot and the result for each set of planes."""
-        plan, pixels = self.plan, self.pixels
+        plan, pixels = self.plan, self.repaired.pixels
         channels = sorted(channel for planes in plan.planes for channel in planes.channels)
         noisy = stabilised(plan, channels, pixels, self.missing, filled, each)
         if filled is not None:
@@ -254,7 +261,7 @@ class Frame:
         plan = self.plan
         steps_of_planes = []
         for planes in plan.planes:
-            counts = counts_of(plan, planes.channels, self.pixels, filled)
+            counts = counts_of(plan, planes.channels, self.repaired.pixels, filled)
             renew = None
             if filled is not None:
                 counts = np.stack([fill(channel) for channel in counts])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..algorithm.tuning import Tuning
 from ..checks import shown
 from ..noise import Noise
 from ..noise.gaussian import GaussianNoise
@@ -96,11 +97,11 @@ def mean_of_parts(
 
 
 def mosaic_planes(
-    image: Any, mosaic: Any, sigma: Any, noise: Any, strength: float, together: int | None = None
+    image: Any, mosaic: Any, sigma: Any, noise: Any, tuning: Tuning, together: int | None = None
 ) -> MosaicPlanes:
     """Check a mosaic and return its planes; `together` is the axis of frames that belong together, if any.
 
-    Defective pixels are replaced, unless `strength` is 0.
+    Defective pixels are replaced, unless the strength is 0 or outliers are to be kept.
     """
     mosaic = checked_mosaic(mosaic)
     expect_pixels(image)
@@ -128,7 +129,7 @@ def mosaic_planes(
         model = mosaic_noise(planes[middle], mask, noise or "auto")
     if not np.any(np.asarray(model.level) > 0):
         return MosaicPlanes(mosaic, pixels, planes, "gaussian", given, 0)
-    if strength == 0:
+    if tuning.strength == 0 or not tuning.outliers:
         return MosaicPlanes(mosaic, pixels, planes, model, given, 0)
     frames = planes.reshape(-1, *planes.shape[-3:])
     defects = sum(repair(frame, model) for frame in frames if np.isfinite(frame).all())

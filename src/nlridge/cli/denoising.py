@@ -116,6 +116,8 @@ def _clean(
         return clean_file(source, target, **special, **common)
     if calibration is not None:
         raise ValueError("it is a video; expected images for the maps of a camera")
+    if options.keep_outliers:
+        raise ValueError("it is a video; expected images for --keep-outliers")
     result = clean_clip(source, target, codec=options.codec, quality=options.quality, **common)
     result.notes.extend(notes_on_axes(axes, [""]))
     return result
@@ -131,13 +133,16 @@ def _clean_burst(
     """Denoise the file `source` with the help of the other frames of its scene."""
     if any(map(is_video_name, frames)):
         raise ValueError("--burst is given with a video; expected image files")
+    if options.keep_outliers:
+        raise ValueError("--keep-outliers is given; expected none for a burst")
     return clean_burst(frames, target, progress=progress, **_common(options))
 
 
 def _common(options: Namespace) -> dict[str, Any]:
     """Return the options that are the same for all kinds of files."""
     names = ("overwrite", "noise", "sigma", "method", "strength", "colour", "workers")
-    return {name: getattr(options, name) for name in names}
+    trusted = {"mask": False} if options.keep_outliers else {}
+    return {**{name: getattr(options, name) for name in names}, **trusted}
 
 
 def _denoise_tiled(options: Namespace) -> int:
@@ -176,6 +181,7 @@ def _denoise_tiled(options: Namespace) -> int:
             method=options.method,
             strength=options.strength,
             colour=options.colour,
+            outliers=not options.keep_outliers,
             workers=options.workers,
             tile=options.tile,
             scheduler=options.scheduler,

@@ -299,6 +299,12 @@ def _add_denoise(commands: "argparse._SubParsersAction[_Parser]") -> None:
         default=1.0,
         help="factor on --strength that applies to colour differences only (default: 1)",
     )
+    noise.add_argument(
+        "--keep-outliers",
+        action="store_true",
+        help="keep single pixels that noise cannot explain, such as hot ones, instead of replacing them; not for "
+        "videos and bursts",
+    )
 
     work = parser.add_argument_group("processing")
     work.add_argument(

@@ -73,6 +73,7 @@ def clean_tiled(
     method: str,
     strength: float,
     colour: float = 1.0,
+    outliers: bool = True,
     workers: int | None,
     tile: int | None,
     scheduler: str | None,
@@ -90,7 +91,7 @@ def clean_tiled(
     opened, letters, notes = _open(source, axes)
     array = opened.array
     layout = _layout(array, letters)
-    options = checked_options(sigma, noise, method, None, Tuning(strength, colour))
+    options = checked_options(sigma, noise, method, None, Tuning(strength, colour, outliers))
     if options.noise is not None:
         levels_of(options.noise, layout)
     spec = NewArray(layout.shape, np.dtype(array.dtype), letters, checked_tile(tile), opened)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..algorithm.framework import RunPass, denoised
 from ..algorithm.inputs import PlaneNoise
@@ -14,12 +15,16 @@ from ..planning.channels import Planes, select_channels
 from ..planning.explained import or_unchanged
 from ..planning.levels import REACH, Bounds, bounded_levels
 from ..planning.missing import union
+from ..planning.outliers import reach_of, repaired
 from ..planning.photons import denoised_in_runs
 from ..planning.pixels import counts_of, renewed, restored, stabilised, with_estimate
 from ..planning.plan import Plan
 from .frames import PlannedFrame, SourcePart, part_of
 from .lazy import Image
-from .scales import ImagesInParts, Part, extended, same
+from .scales import Around, ImagesInParts, Part, extended, same
+
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 
 
 def denoised_image(
@@ -31,8 +36,12 @@ def denoised_image(
     """
     plan = planned.plan
     images = [denoised_planes(planned, planes, sources, parts, run_pass) for planes in plan.planes]
-    inputs = [(image, same) for image in (*sources, *images)]
-    return parts.computed(plan.shape, partial(_restored_part, plan, len(sources)), *inputs)
+    # Pixels without outliers are needed only if a share of them is left.
+    reach = reach_of(plan) if plan.share < 1 else 0
+    around: Around = partial(extended, by=reach) if reach else same
+    inputs = [*((source, around) for source in sources), *((image, same) for image in images)]
+    restore = partial(_restored_part, plan, planned.bounds, planned.levels, len(sources))
+    return parts.computed(plan.shape, restore, *inputs)
 
 
 def denoised_planes(
@@ -46,10 +55,11 @@ def denoised_planes(
     plan, bounds = planned.plan, planned.bounds
     _, height, width = plan.shape
     count = len(planes.channels)
-    around = partial(extended, by=REACH) if bounds else same
+    reach = max(reach_of(plan), REACH if bounds else 0)
+    around = partial(extended, by=reach) if reach else same
 
     def computed(count: int, function: Callable[..., Any]) -> Any:
-        part = partial(_from_sources, partial(function, plan, bounds, planes))
+        part = partial(_from_sources, partial(function, plan, bounds, planned.levels, planes))
         inputs = [(source, around) for source in sources]
         return parts.computed((count, height, width), part, *inputs)
 
@@ -113,33 +123,51 @@ def _with_estimate(with_gaps: Image, estimate: Image) -> Image:
     return with_estimate(with_gaps, np.isnan(with_gaps), estimate)
 
 
-def _variance_part(plan: Plan, bounds: Sequence[Bounds], planes: Planes, part: SourcePart) -> Any:
+def _variance_part(
+    plan: Plan, bounds: Sequence[Bounds], typical: Array, planes: Planes, part: SourcePart
+) -> Any:
     """Compute the variance of the noise in the planes for some pixels and those around them."""
     assert part.levels is not None
     levels = bounded_levels(part.levels, part.missing, bounds, len(part.pixels)).all
     return plan.plane_noise(planes, levels).variance
 
 
-def _channels_part(plan: Plan, bounds: Sequence[Bounds], planes: Planes, part: SourcePart) -> Any:
-    """Compute the stabilised channels for some pixels; those to be filled in are NaN."""
+def _without_outliers(
+    plan: Plan, bounds: Sequence[Bounds], typical: Array, part: SourcePart
+) -> tuple[Any, Mask | None]:
+    """Some pixels without outliers, and which of them are unreliable."""
     pixels, missing, levels = part
     unreliable = None
     if levels is not None:
-        unreliable = bounded_levels(levels, missing, bounds, len(pixels)).unreliable
+        bounded = bounded_levels(levels, missing, bounds, len(pixels))
+        typical, unreliable = bounded.all, bounded.unreliable
+    return repaired(plan, pixels, missing, typical).pixels, unreliable
+
+
+def _channels_part(
+    plan: Plan, bounds: Sequence[Bounds], typical: Array, planes: Planes, part: SourcePart
+) -> Any:
+    """Compute the stabilised channels for some pixels; those to be filled in are NaN."""
+    missing = part.missing
+    pixels, unreliable = _without_outliers(plan, bounds, typical, part)
     filled = union(missing, unreliable, pixels.shape)
     channels = stabilised(plan, planes.channels, pixels, missing, filled)
     return select_channels(channels, planes.channels)
 
 
-def _counts_part(plan: Plan, bounds: Sequence[Bounds], planes: Planes, part: SourcePart) -> Any:
+def _counts_part(
+    plan: Plan, bounds: Sequence[Bounds], typical: Array, planes: Planes, part: SourcePart
+) -> Any:
     """Compute the channels of the planes in photons for some pixels; those to be filled in are NaN."""
-    pixels, missing, _ = part
-    return counts_of(plan, planes.channels, pixels, missing)
+    pixels, _ = _without_outliers(plan, bounds, typical, part)
+    return counts_of(plan, planes.channels, pixels, part.missing)
 
 
-def _noisy_part(plan: Plan, bounds: Sequence[Bounds], planes: Planes, part: SourcePart) -> Any:
+def _noisy_part(
+    plan: Plan, bounds: Sequence[Bounds], typical: Array, planes: Planes, part: SourcePart
+) -> Any:
     """Compute the noisy planes for some pixels."""
-    return planes.product(_channels_part(plan, bounds, planes, part))
+    return planes.product(_channels_part(plan, bounds, typical, planes, part))
 
 
 def _from_sources(function: Callable[[SourcePart], Image], window: Window, *sources: Part) -> Image:
@@ -159,9 +187,22 @@ def _renewed_part(planes: Planes, window: Window, channels: Part, pilot: Part) -
     return renewed(planes, channels.pixels, np.isnan(channels.pixels), pilot.pixels)
 
 
-def _restored_part(plan: Plan, count: int, window: Window, *parts: Part) -> Any:
+def _restored_part(
+    plan: Plan,
+    bounds: Sequence[Bounds],
+    typical: Array,
+    count: int,
+    window: Window,
+    *parts: Part,
+) -> Any:
     """Compute a part of the result; the first `count` parts are those of the sources."""
-    arrays = [part.pixels for part in parts]
-    pixels, missing, levels = part_of(window.rows, arrays[:count])
-    result = restored(plan, pixels, arrays[count:], missing)
-    return or_unchanged(plan, pixels, result, missing, levels)
+    held = parts[0].window
+    part = part_of(held.rows, [source.pixels for source in parts[:count]])
+    pixels, missing = part.pixels, part.missing
+    if plan.share < 1:
+        pixels = Part(held, _without_outliers(plan, bounds, typical, part)[0]).cut(window).pixels
+        missing = None if missing is None else Part(held, missing).cut(window).pixels
+    result = restored(plan, pixels, [image.pixels for image in parts[count:]], missing)
+    if reach_of(plan):  # which pixels were outliers is not known here
+        return result
+    return or_unchanged(plan, pixels, result, missing, part.levels)

@@ -172,7 +172,7 @@ class CorrelatedNoise:
         stripe = (
             np.maximum(1 - distance / length, 0) if length < 2 * _FARTHEST else 1.0 + 0 * distance
         )
-        return cls(noise, _with_white(stripe[None] if axis == 1 else stripe[:, None], white))
+        return cls(noise, with_white(stripe[None] if axis == 1 else stripe[:, None], white))
 
     @classmethod
     def waves(
@@ -214,7 +214,7 @@ class CorrelatedNoise:
                 f"period is {shown(period)}; expected two numbers of at least 2, not both infinite"
             )
         y, x = np.mgrid[-_FARTHEST : _FARTHEST + 1, -_FARTHEST : _FARTHEST + 1]
-        return cls(noise, _with_white(np.cos(2 * np.pi * (y * cycles[0] + x * cycles[1])), white))
+        return cls(noise, with_white(np.cos(2 * np.pi * (y * cycles[0] + x * cycles[1])), white))
 
     def __repr__(self) -> str:
         shape = self.correlation.shape
@@ -368,10 +368,14 @@ def _from_powers(powers: Array) -> Array:
     return symmetric
 
 
-def _with_white(correlation: Array, share: float) -> Array:
-    """The correlation of the sum of noise and white noise that has a share of the variance."""
+def with_white(correlation: Array, share: float) -> Array:
+    """The correlation of the sum of noise and white noise that has a share of the variance.
+
+    If there is a correlation between channels, the white noise has that of the noise.
+    """
     if not 0 <= number("white", share) < 1:
         raise ValueError(f"white is {shown(share)}; expected a number from 0 to less than 1")
-    mixed = (1 - share) * correlation
-    mixed[mixed.shape[0] // 2, mixed.shape[1] // 2] = 1
+    mixed: Array = (1 - share) * correlation
+    middle = ..., mixed.shape[-2] // 2, mixed.shape[-1] // 2
+    mixed[middle] = correlation[middle]
     return mixed

@@ -10,12 +10,13 @@ from ..algorithm.framework import denoised
 from ..engines import cpu
 from ..noise import Noise
 from ..noise.camera import CorrelatedEstimate, Denoise, correlated_noise_of
-from ..noise.correlated import CorrelatedNoise, correlation_between
+from ..noise.correlated import CorrelatedNoise, correlation_between, with_white
 from ..noise.curve import CurveNoise
 from ..noise.estimation import Channel, changing_channels, channels_of, in_units, noise_of
 from ..noise.gaussian import GaussianNoise
 from .doubts import doubt_about_rest
 from .options import Options
+from .outliers import outliers
 from .pixels import restored, stabilised
 from .plan import REMOVES_ALL, Facts, covariance_of, plan_for
 
@@ -31,6 +32,14 @@ class Estimate(NamedTuple):
     noise: Noise
     doubt: str = ""
     """Why noise is probably left if the image is denoised; empty if it is not."""
+
+
+# If outliers are a larger share of the pixels, the noise is estimated again without them, at most so many times.
+_SHARE_OF_OUTLIERS = 1e-4
+_AGAIN = 2
+# Correlated noise has at least this share of its variance in white noise. Otherwise, whatever deviates from a measured
+# spectrum of hardly any power, such as the tails of real noise, is left as black and white specks.
+_WHITE = 0.02
 
 
 def estimated_noise(
@@ -53,10 +62,24 @@ def estimate_of(
     """
     changing = changing_channels(pixels, missing)
     if changing.all() or not changing.any():
-        return _estimate_of(pixels, missing, kind, workers, strength)
+        return _without_outliers(pixels, missing, kind, workers, strength)
     some = None if missing is None else missing[changing]
-    noise, doubt = _estimate_of(pixels[changing], some, kind, workers, strength)
+    noise, doubt = _without_outliers(pixels[changing], some, kind, workers, strength)
     return Estimate(_of_all_channels(noise, changing), doubt)
+
+
+def _without_outliers(pixels: npt.NDArray[Any], missing: Mask | None, *options: Any) -> Estimate:
+    """`_estimate_of` for the pixels that are no outliers."""
+    estimate = _estimate_of(pixels, missing, *options)
+    for _ in range(_AGAIN):
+        levels = np.asarray(estimate.noise.level, np.float64).reshape(-1, 1, 1)
+        found = outliers(pixels, missing, estimate.noise, levels)
+        if len(found) <= _SHARE_OF_OUTLIERS * pixels.size:
+            break
+        without: Mask = np.zeros(pixels.shape, bool) if missing is None else missing.copy()
+        without[tuple(found.T)] = True
+        estimate = _estimate_of(pixels, without, *options)
+    return estimate
 
 
 def _of_all_channels(noise: Noise, changing: Mask) -> Noise:
@@ -122,7 +145,7 @@ def _in_units_of_image(
     estimate: CorrelatedEstimate, base: CurveNoise, unit: float
 ) -> CorrelatedNoise:
     values, sigmas = (unit * np.array(x) for x in (base.values, base.sigmas))
-    return CorrelatedNoise(CurveNoise(values, sigmas), estimate.correlation)
+    return CorrelatedNoise(CurveNoise(values, sigmas), with_white(estimate.correlation, _WHITE))
 
 
 def _together(white: GaussianNoise, doubted: CorrelatedNoise, strength: float) -> CorrelatedNoise:

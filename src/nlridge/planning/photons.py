@@ -31,6 +31,7 @@ from .channels import Planes
 _SEEMING = (4.0, 8.0)
 _ENOUGH = 3.0
 _MOSTLY = 0.85  # a run with a larger share of the image is left out: it would change little
+_SMOOTH = (np.outer((1, 4, 6, 4, 1), (1, 4, 6, 4, 1)) / 256).astype(np.float32)
 _SMALLEST = 32  # shortest side of an image of reduced size
 _MANY = 100.0  # with more photons per pixel, no mean changes by more than a fraction of a percent
 # The result has the means of the noisy image over areas of so many photons, whose own noise is 0.8 %, or of
@@ -145,8 +146,10 @@ def denoised_in_runs(
         *_, result = steps
         estimate = each(partial(_restored, run, planes), result)
         for image in sizes[-2::-1]:
-            # The coarse image alone, without finer structures.
+            # The coarse image alone, without finer structures. Its pixels would show along oblique edges, like the teeth
+            # of a zipper, and later runs would keep them.
             estimate = scales.with_coarse(0.0 * image, estimate, 1, math.inf)
+            estimate = scales.filtered(estimate, np.stack([_SMOOTH] * len(planes.channels)))
         if renewed is not None:
             counts = renewed(estimate)
 

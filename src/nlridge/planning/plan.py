@@ -6,7 +6,7 @@ rest.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from .photons import Run, halved, kept_means, run_settings
 Array = npt.NDArray[np.float64]
 
 _STILL = 1e-4  # a channel with less variance, in units of its noise, is constant and has none of this noise
+_MUCH = 0.002  # share of the range; if there is less noise, every pixel may be meant
 SAMPLE = 2**20  # pixels of each channel that suffice for the covariance
 REMOVES_ALL = 3.0  # the strength with which all noise is removed that may be texture
 
@@ -80,6 +81,8 @@ class Plan:
     neither is the case."""
     runs: tuple[Run, ...] = ()
     """The runs over an image of few photons; empty if the recipe is run once. The last one has the plan's recipe."""
+    may_have_outliers: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(1, bool))
+    """In which channels outliers are looked for."""
 
     @property
     def result_noise(self) -> Noise:
@@ -203,6 +206,7 @@ def plan_for(
         or doubt_about_colour(options.tuning.colour, [len(p.channels) for p in plane_sets])
         or (facts.doubt if share < 1 else ""),
         tuple(runs),
+        (levels > _MUCH * ranges) & options.tuning.outliers,
     )
 
 

@@ -18,6 +18,7 @@ from ..planning.channels import Planes, select_channels
 from ..planning.explained import or_unchanged
 from ..planning.levels import UNKNOWN, Levels, usable_levels
 from ..planning.missing import fill, union
+from ..planning.outliers import repaired
 from ..planning.photons import denoised_in_runs
 from ..planning.pixels import counts_of, renewed, restored, stabilised, with_estimate
 from ..planning.plan import Plan
@@ -44,7 +45,7 @@ class SourceFrame(NamedTuple):
 
 
 class PreparedFrame(NamedTuple):
-    """A frame with its levels and the pixels that are filled in."""
+    """A frame without outliers, with its levels and the pixels that are filled in."""
 
     pixels: Pixels
     missing: Mask | None
@@ -137,7 +138,8 @@ def _prepared(frames: Iterable[SourceFrame], plan: Plan, is_video: bool) -> Iter
         if np.any(frame.levels > bounded):
             filled = union(filled, frame.levels > bounded, frame.pixels.shape)
         repeats = is_video and before is not None and same_frame(frame, before)
-        yield PreparedFrame(frame.pixels, frame.missing, levels, filled, repeats, frame.factor)
+        pixels = repaired(plan, frame.pixels, frame.missing, levels.all).pixels
+        yield PreparedFrame(pixels, frame.missing, levels, filled, repeats, frame.factor)
         before = frame
 
 

@@ -1,0 +1,327 @@
+"""Outliers: single pixels that noise cannot explain, such as hot and dead ones, and what they are replaced by.
+
+A pixel is an outlier if it stands out from all of its eight neighbours, and they do not stand out from theirs. Whether
+that means a defect depends on what is around: in a screenshot, single pixels are the dots of letters, and in noise of
+heavy tails, they are noise. So pixels are judged by the others within `_WINDOW`. Nothing else matters, so that the
+result does not depend on how an image is divided into parts.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..noise import Noise
+from ..noise.correlated import correlation_between
+from .plan import Plan
+
+Pixels = npt.NDArray[Any]
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.intp]
+
+_AROUND = [(y, x) for y in (-1, 0, 1) for x in (-1, 0, 1) if (y, x) != (0, 0)]
+_BESIDE = [(-1, 0), (1, 0), (0, -1), (0, 1)]
+# A pixel stands out if its gap, the distance to the nearest of its neighbours, is more than this many standard deviations.
+# White noise has such a gap in 6e-4 of its pixels.
+_GAP = 2.5
+# It is an outlier if its gap is so large that white noise has none like it in 10^8 pixels,
+_CLEAR = 5.5
+# or if within the window at least _MANY pixels have such gaps, a third of which are larger by 1: no noise is like that.
+_MANY = 15
+# Among so many, two may touch each other, if the others around them are farther away than that.
+_GAP_OF_PAIR = 4.0
+# Gaps of the heavy tails of noise soon become rarer. If more pixels stand out than in Gaussian noise, a third of them must
+# have gaps larger by 1.
+_FEW = 5
+_LARGER = 3
+# The image of a star is never confined to one pixel: those beside it receive more than this share of its light.
+_SPREAD = 0.1
+# In other channels, the pixel differs from the background by no more than this many standard deviations, and the mean of
+# those beside it by half as much.
+_NORMAL = 4.0
+# Structures are as sharp as outliers if most of the contrast around a pixel, apart from noise, lies between two values
+# that differ by more than _SHARP standard deviations.
+_MOST = 0.75
+_SHARP = 4.5
+# Up to so many of these for each pixel that stands out are outliers that touch each other.
+_TOUCHING = 0.25
+_WINDOW = 24
+# In a texture, gaps count by how much larger they are than the differences of other pixels this near.
+_NEAR = 8
+_SPREAD_OF_NOISE = 1.87  # between the second and the eighth of nine values, in standard deviations
+_STEPS = 64  # in which it is measured
+REACH = _WINDOW + _NEAR + 3
+"""How far away pixels matter to whether a pixel is an outlier."""
+_BAND = 2**18  # pixels to look at at a time
+
+
+class Repaired(NamedTuple):
+    """An image without outliers."""
+
+    pixels: Pixels
+    outliers: int
+    """How many there were."""
+
+
+def reach_of(plan: Plan) -> int:
+    """How far away pixels matter to those that `repaired` returns."""
+    return REACH if plan.may_have_outliers.any() else 0
+
+
+def repaired(plan: Plan, pixels: Pixels, missing: Mask | None, levels: Array) -> Repaired:
+    """Replace the outliers of (channels, height, width) by the median of their neighbours.
+
+    `levels` are those of the stabilised noise, which broadcast against the image. Channels with hardly any noise are left
+    as they are. If there are no outliers, the pixels are those that were given.
+    """
+    if not reach_of(plan):
+        return Repaired(pixels, 0)
+    here = plan.may_have_outliers[:, None, None]
+    found = outliers(pixels, missing, plan.noise, np.where(here, levels, 0.0))
+    if not len(found):
+        return Repaired(pixels, 0)
+    result = pixels.copy()
+    channel, y, x = found.T
+    wide = np.pad(pixels, ((0, 0), (1, 1), (1, 1)), "reflect")
+    around = [wide[channel, y + 1 + dy, x + 1 + dx] for dy, dx in _AROUND]
+    result[channel, y, x] = np.median(around, axis=0)
+    return Repaired(result, len(found))
+
+
+def outliers(
+    pixels: Pixels, missing: Mask | None, noise: Noise, levels: Array
+) -> npt.NDArray[np.intp]:
+    """The channel, row and column of each outlier; see `repaired`."""
+    _, height, width = pixels.shape
+    found = [np.empty((0, 3), np.intp)]
+    if min(height, width) < 3 or not np.any(levels > 0):
+        return found[0]
+    units = _units(noise, len(pixels))
+    for channel in range(len(pixels)):
+        own = levels[min(channel, len(levels) - 1)]
+        if not own.any():
+            continue
+        for rows, held in _bands(height, width):
+            part = own[held] if len(own) > 1 else own
+            gone = None if missing is None else missing[channel, held]
+            mask = _in_part(pixels[channel, held], gone, noise, part, units[channel])
+            y, x = np.nonzero(mask[rows.start - held.start : rows.stop - held.start])
+            found.append(np.stack([np.full_like(y, channel), y + rows.start, x], axis=1))
+    places = np.concatenate(found)
+    if len(pixels) > 1 and len(places):
+        places = places[_is_single_in_others(places, pixels, missing, noise, levels, units)]
+    return places
+
+
+def _is_single_in_others(
+    places: Places,
+    pixels: Pixels,
+    missing: Mask | None,
+    noise: Noise,
+    levels: Array,
+    units: list[float],
+) -> Mask:
+    """Which outliers of a channel have no structure there in other channels, unless they are outliers there as well."""
+    channel, y, x = places.T
+    index = np.ravel_multi_index((channel, y, x), pixels.shape)
+    single: Mask = np.ones(len(places), bool)
+    for k, (other, unit) in enumerate(zip(pixels, units, strict=True)):
+        valid = other if missing is None else np.where(missing[k], other.dtype.type(0), other)
+        background, beside = _background(np.pad(valid, 1, "reflect"), y, x)
+        own = np.broadcast_to(levels, pixels.shape)[k, y, x]
+        deviation = _deviation(noise, background, own, unit)
+        same = np.isin(np.ravel_multi_index((np.full_like(y, k), y, x), pixels.shape), index)
+        same |= np.abs(valid[y, x] - background) <= _NORMAL * deviation
+        single &= (channel == k) | same & (np.abs(beside - background) <= _NORMAL / 2 * deviation)
+    return single
+
+
+def _bands(height: int, width: int) -> Iterator[tuple[slice, slice]]:
+    """Yield some rows, and the same with those around them that matter."""
+    step = max(4 * REACH, _BAND // width)
+    for top in range(0, height, step):
+        bottom = min(top + step, height)
+        yield slice(top, bottom), slice(max(top - REACH, 0), min(bottom + REACH, height))
+
+
+def _units(noise: Noise, channels: int) -> list[float]:
+    """How much less a pixel differs from its neighbours, in each channel, than if the noise were white."""
+    between = correlation_between(noise, channels)
+    if between is None:
+        return [1.0] * channels
+    return [_unit(between[channel, channel]) for channel in range(channels)]
+
+
+def _unit(correlation: Array) -> float:
+    wide = np.pad(correlation, 2)
+    middle = wide.shape[0] // 2, wide.shape[1] // 2
+
+    def at(a: tuple[int, int], b: tuple[int, int]) -> float:
+        return float(wide[middle[0] + a[0] - b[0], middle[1] + a[1] - b[1]])
+
+    to_mean = sum(at(a, (0, 0)) for a in _AROUND) / 8
+    of_mean = sum(at(a, b) for a in _AROUND for b in _AROUND) / 64
+    return float(np.sqrt(max(1 - 2 * to_mean + of_mean, 0.01) / (1 + 1 / 8)))
+
+
+def _in_part(pixels: Pixels, gone: Mask | None, noise: Noise, level: Array, unit: float) -> Mask:
+    """Which pixels of a channel are outliers."""
+    values = pixels if gone is None else np.where(gone, pixels.dtype.type(0), pixels)
+    values = values.astype(np.float64)
+    gaps = _gaps(values, noise, level, unit)
+    if gone is not None:
+        gaps[_sums(gone, 2) > 0] = 0
+    found = np.zeros(values.shape, bool)
+    candidates = _candidates(gaps)
+    if not candidates.any():
+        return found
+    # Where there are some, have a closer look.
+    here = tuple(
+        slice(max(places.min() - REACH, 0), places.max() + REACH + 1)
+        for places in np.nonzero(candidates)
+    )
+    own = np.broadcast_to(level, values.shape)[here]
+    gaps, (jumps, busy, pairs) = gaps[here], _structures(values[here], noise, own, unit)
+    gaps = np.where(gaps > _GAP * busy, gaps / busy, 0)
+    candidates = _candidates(gaps)
+    count, larger = (_sums(gaps > least, _WINDOW) for least in (_GAP, _GAP + 1))
+    pairs = np.where((count >= _MANY) & (pairs > _GAP_OF_PAIR * busy), pairs / busy, 0)
+    if gone is not None:
+        pairs[_sums(gone[here], 2) > 0] = 0
+    heavy = (count > _FEW) & (_LARGER * larger < count)
+    doubtful = _among_structures(busy * gaps, busy * np.maximum(gaps, pairs), jumps)
+    found[here] = (candidates | (pairs > 0)) & ~heavy & ~doubtful
+    return found
+
+
+def _among_structures(single: Array, gaps: Array, jumps: Array) -> Mask:
+    """Where structures around a pixel are as sharp as it is, so that it may be one of them.
+
+    Pixels with `gaps` are compared with structures of at least half their contrast, and with the number of `single`
+    pixels like that.
+    """
+    doubtful = np.zeros(gaps.shape, bool)
+    compared, alike, least = gaps > 0, single > 0, _SHARP
+    while compared.any():
+        structures = _sums(jumps > least, _WINDOW)
+        doubtful = np.where(compared, structures > _TOUCHING * _sums(alike, _WINDOW), doubtful)
+        least *= 2
+        compared, alike = gaps > 2 * least, single > least
+    return doubtful
+
+
+def _candidates(gaps: Array) -> Mask:
+    """Which pixels have a large gap, or one like many others around."""
+    clear = gaps > _CLEAR
+    standing_out = gaps > _GAP
+    if np.count_nonzero(standing_out) < _MANY:
+        return clear
+    return clear | (standing_out & (_sums(standing_out, _WINDOW) >= _MANY))
+
+
+def _deviation(noise: Noise, values: Array, level: Array, unit: float) -> Array:
+    """The standard deviation of the noise at these values."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviation: Array = np.sqrt(noise.variance(values[None, None], level[None, None]))
+    return np.asarray(unit * deviation[0, 0])
+
+
+def _gaps(values: Array, noise: Noise, level: Array, unit: float) -> Array:
+    """By how many standard deviations pixels lie beyond the nearest of their neighbours; 0 if not by more than `_GAP`.
+
+    Both before and after stabilisation, since few photons have long tails.
+    """
+    wide = np.pad(values, 1, "reflect")
+    gaps = np.zeros(values.shape)
+    for sign, extreme in ((1, np.maximum), (-1, np.minimum)):
+        beside = extreme(wide[:, :-2], wide[:, 2:])
+        rows = extreme(beside, wide[:, 1:-1])
+        nearest = extreme(extreme(rows[:-2], rows[2:]), beside[1:-1])
+        y, x = np.nonzero(values > nearest if sign > 0 else values < nearest)
+        own = np.broadcast_to(level, values.shape)[y, x]
+        value, other = values[y, x], nearest[y, x]
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            gap = sign * (value - other) / _deviation(noise, other, own, unit)
+        large = (gap > _GAP) & (gap < np.inf)
+        y, x = y[large], x[large]
+        own, value, other, gap = own[large], value[large], other[large], gap[large]
+        stable = sign * (noise.stabilise(value) - noise.stabilise(other)) / (unit * own)
+        gap = np.minimum(gap, stable)
+        single = (gap > _GAP) & _is_single(wide, y, x, sign)
+        gaps[y[single], x[single]] = gap[single]
+    return gaps
+
+
+def _is_single(wide: Array, y: Places, x: Places, sign: int) -> Mask:
+    """Whether pixels stand out from the background alone: not those beside them, as in the image of a star.
+
+    `wide` has one more row and column on each side.
+    """
+    background, beside = _background(wide, y, x)
+    return np.asarray(
+        sign * (beside - background) <= _SPREAD * sign * (wide[y + 1, x + 1] - background)
+    )
+
+
+def _background(wide: Pixels, y: Places, x: Places) -> tuple[Array, Array]:
+    """The median of the pixels two pixels away, and the mean of the four beside a pixel; `wide` is as above."""
+    height, width = (length - 1 for length in wide.shape)
+    around = [
+        wide[np.clip(y + 1 + dy, 0, height), np.clip(x + 1 + dx, 0, width)].astype(np.float64)
+        for dy in range(-2, 3)
+        for dx in range(-2, 3)
+        if max(abs(dy), abs(dx)) == 2
+    ]
+    beside = [wide[y + 1 + dy, x + 1 + dx].astype(np.float64) for dy, dx in _BESIDE]
+    return np.median(around, axis=0), np.mean(beside, axis=0)
+
+
+class _Structures(NamedTuple):
+    """What there is around each pixel, in standard deviations of the noise."""
+
+    jumps: Array
+    """The contrast of structures as sharp as outliers."""
+    busy: Array
+    """How much neighbours differ: 1 if there is only noise."""
+    pairs: Array
+    """By how much the pixel and one of its neighbours stand out from the others; 0 if they do not."""
+
+
+def _structures(values: Array, noise: Noise, level: Array, unit: float) -> _Structures:
+    wide = np.pad(values, 1, "reflect")
+    height, width = values.shape
+    around = [wide[1 + y : 1 + y + height, 1 + x : 1 + x + width] for y, x in _AROUND]
+    ordered = np.sort(np.stack([values, *around]), axis=0)
+    deviation = _deviation(noise, ordered[4].ravel(), level.ravel(), unit).reshape(values.shape)
+    deviation = np.maximum(deviation, 1e-300)
+    steps = np.diff(ordered[1:-1], axis=0)
+    # Beside two outliers, the pixel is one of the seven others.
+    steps[0][values > ordered[1]] = 0
+    steps[-1][values < ordered[-2]] = 0
+    jump, contrast = steps.max(axis=0), ordered[-1] - ordered[0]
+    jumps = np.where(jump + 2 * deviation > _MOST * contrast, jump / deviation, 0)
+    # Whole numbers, whose sums do not depend on where they begin.
+    spread = np.minimum(_STEPS * (ordered[-2] - ordered[1]) / deviation, 2**20).astype(np.int32)
+    busy = _sums(spread, _NEAR) / _sums(np.ones_like(spread), _NEAR)
+    pairs = np.zeros(values.shape)
+    for sign, one, other in ((1, ordered[-2], ordered[-3]), (-1, ordered[1], ordered[2])):
+        gaps = sign * (values - other) / deviation
+        y, x = np.nonzero((sign * (values - one) >= 0) & (gaps > _GAP_OF_PAIR))
+        # The mean of the seven others must be that of the background.
+        total = ordered[2:, y, x] if sign < 0 else ordered[:-2, y, x]
+        background, _ = _background(wide, y, x)
+        spread_by = sign * (total.mean(axis=0) - background)
+        alone = spread_by <= _SPREAD * sign * (values[y, x] - background)
+        pairs[y[alone], x[alone]] = gaps[y, x][alone]
+    return _Structures(jumps, np.maximum(busy / (_STEPS * _SPREAD_OF_NOISE), 1.0), pairs)
+
+
+def _sums(a: npt.NDArray[Any], reach: int) -> npt.NDArray[np.int64]:
+    """The sums over squares around each pixel: the number of pixels, for a mask."""
+    sums = a.astype(np.int64)
+    for _ in range(2):
+        sums = np.cumsum(np.pad(sums, ((reach + 1, reach), (0, 0))), axis=0)
+        sums = (sums[2 * reach + 1 :] - sums[: -2 * reach - 1]).T
+    return sums
