@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..kernels.extremes import beyond_neighbours
 from ..noise import Noise
 from ..noise.correlated import correlation_between
 from .plan import Plan
@@ -55,6 +56,7 @@ _STEPS = 64  # in which it is measured
 REACH = _WINDOW + _NEAR + 3
 """How far away pixels matter to whether a pixel is an outlier."""
 _BAND = 2**18  # pixels to look at at a time
+_PAIRS = 1000  # so many pixels are compared in pairs
 
 
 class Repaired(NamedTuple):
@@ -213,12 +215,18 @@ def _among_structures(single: Array, gaps: Array, jumps: Array) -> Mask:
 
 
 def _candidates(gaps: Array) -> Mask:
-    """Which pixels have a large gap, or one like many others around."""
+    """Which pixels have a large gap, or one like many others around, of which some are larger by 1."""
     clear = gaps > _CLEAR
-    standing_out = gaps > _GAP
-    if np.count_nonzero(standing_out) < _MANY:
-        return clear
-    return clear | (standing_out & (_sums(standing_out, _WINDOW) >= _MANY))
+    y, x = np.nonzero(gaps > _GAP)
+    larger = gaps[y, x] > _GAP + 1
+    if len(y) > _PAIRS:
+        count, of_larger = (_sums(gaps > least, _WINDOW)[y, x] for least in (_GAP, _GAP + 1))
+    else:
+        near = (abs(y[:, None] - y) <= _WINDOW) & (abs(x[:, None] - x) <= _WINDOW)
+        count, of_larger = near.sum(axis=1), near[:, larger].sum(axis=1)
+    many = (count >= _MANY) & (_LARGER * of_larger >= _MANY)
+    clear[y[many], x[many]] = True
+    return clear
 
 
 def _deviation(noise: Noise, values: Array, level: Array, unit: float) -> Array:
@@ -235,26 +243,34 @@ def _gaps(values: Array, noise: Noise, level: Array, unit: float) -> Array:
     """
     wide = np.pad(values, 1, "reflect")
     gaps = np.zeros(values.shape)
-    for sign, extreme in ((1, np.maximum), (-1, np.minimum)):
-        beside = extreme(wide[:, :-2], wide[:, 2:])
-        rows = extreme(beside, wide[:, 1:-1])
-        nearest = extreme(extreme(rows[:-2], rows[2:]), beside[1:-1])
-        y, x = np.nonzero(values > nearest if sign > 0 else values < nearest)
-        own = np.broadcast_to(level, values.shape)[y, x]
-        value, other = values[y, x], nearest[y, x]
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            gap = sign * (value - other) / _deviation(noise, other, own, unit)
-        large = (gap > _GAP) & (gap < np.inf)
-        y, x = y[large], x[large]
-        own, value, other, gap = own[large], value[large], other[large], gap[large]
-        stable = sign * (noise.stabilise(value) - noise.stabilise(other)) / (unit * own)
-        gap = np.minimum(gap, stable)
-        single = (gap > _GAP) & _is_single(wide, y, x, sign)
-        gaps[y[single], x[single]] = gap[single]
+    places, nearest = np.empty(values.size // 2 + 1, np.intp), np.empty(values.size // 2 + 1)
+    least = _GAP * _least_deviation(values, noise, level, unit)
+    count = int(beyond_neighbours(wide, least, places, nearest))  # type: ignore[no-untyped-call]
+    y, x = np.divmod(places[:count], values.shape[1])
+    other, value = nearest[:count], values[y, x]
+    own = np.broadcast_to(level, values.shape)[y, x]
+    sign = np.where(value > other, 1.0, -1.0)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        gap = sign * (value - other) / _deviation(noise, other, own, unit)
+    large = (gap > _GAP) & (gap < np.inf)
+    y, x = y[large], x[large]
+    own, value, other = own[large], value[large], other[large]
+    gap, sign = gap[large], sign[large]
+    stable = sign * (noise.stabilise(value) - noise.stabilise(other)) / (unit * own)
+    gap = np.minimum(gap, stable)
+    single = (gap > _GAP) & _is_single(wide, y, x, sign)
+    gaps[y[single], x[single]] = gap[single]
     return gaps
 
 
-def _is_single(wide: Array, y: Places, x: Places, sign: int) -> Mask:
+def _least_deviation(values: Array, noise: Noise, level: Array, unit: float) -> float:
+    """A lower bound of the deviations at these values, at half of the smallest at some of them."""
+    some = np.linspace(values.min(), values.max(), 64)
+    least = _deviation(noise, some, np.full(64, level.min()), unit).min()
+    return 0.5 * float(least) if least < np.inf else 0.0
+
+
+def _is_single(wide: Array, y: Places, x: Places, sign: Array) -> Mask:
     """Whether pixels stand out from the background alone: not those beside them, as in the image of a star.
 
     `wide` has one more row and column on each side.
