@@ -260,3 +260,14 @@ def test_command_line(tmp_path, capsys):
         mask = False if arguments else None
         assert np.array_equal(np.load(output), nlridge.denoise(image, sigma=5, mask=mask))
         assert ("replaced 7 outliers" in capsys.readouterr().out) == (not arguments)
+
+
+def test_dots_of_a_drawing_are_kept():
+    """On a white ground without noise, every pixel is meant, although there is noise elsewhere."""
+    rng = np.random.default_rng(0)
+    image = np.full((96, 96), 255.0)
+    image[48:] = 120 + rng.normal(0, 2, (48, 96))
+    image[10:40:10, 10:90:20] = 150
+    found = nlridge.denoise_with_details(image, sigma=2.0)
+    assert found.defects == 0
+    np.testing.assert_allclose(found.image[:40], image[:40], atol=8)

@@ -273,25 +273,29 @@ def _least_deviation(values: Array, noise: Noise, level: Array, unit: float) -> 
 def _is_single(wide: Array, y: Places, x: Places, sign: Array) -> Mask:
     """Whether pixels stand out from the background alone: not those beside them, as in the image of a star.
 
-    `wide` has one more row and column on each side.
+    A background without any noise is that of a drawing, in which every pixel is meant. `wide` has one more row and column
+    on each side.
     """
     background, beside = _background(wide, y, x)
-    return np.asarray(
-        sign * (beside - background) <= _SPREAD * sign * (wide[y + 1, x + 1] - background)
-    )
+    single = sign * (beside - background) <= _SPREAD * sign * (wide[y + 1, x + 1] - background)
+    return np.asarray(single & (np.ptp(_ring(wide, y, x), axis=0) > 0))
 
 
 def _background(wide: Pixels, y: Places, x: Places) -> tuple[Array, Array]:
     """The median of the pixels two pixels away, and the mean of the four beside a pixel; `wide` is as above."""
+    beside = [wide[y + 1 + dy, x + 1 + dx].astype(np.float64) for dy, dx in _BESIDE]
+    return np.median(_ring(wide, y, x), axis=0), np.mean(beside, axis=0)
+
+
+def _ring(wide: Pixels, y: Places, x: Places) -> list[Array]:
+    """The pixels two pixels away."""
     height, width = (length - 1 for length in wide.shape)
-    around = [
+    return [
         wide[np.clip(y + 1 + dy, 0, height), np.clip(x + 1 + dx, 0, width)].astype(np.float64)
         for dy in range(-2, 3)
         for dx in range(-2, 3)
         if max(abs(dy), abs(dx)) == 2
     ]
-    beside = [wide[y + 1 + dy, x + 1 + dx].astype(np.float64) for dy, dx in _BESIDE]
-    return np.median(around, axis=0), np.mean(beside, axis=0)
 
 
 class _Structures(NamedTuple):
