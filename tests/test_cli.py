@@ -70,7 +70,7 @@ def test_the_demo_replaces_only_its_default_output(tmp_path, monkeypatch, capsys
         assert image.width == 2 * 24 + 8
 
 
-@pytest.mark.parametrize("output", ["noisy.png", "d.png", "d.gif"])
+@pytest.mark.parametrize("output", ["noisy.png", "d.png", "d.psd"])
 def test_the_demo_checks_its_output_before_any_work(tmp_path, monkeypatch, output):
     from nlridge.cli import demo
 
@@ -94,7 +94,7 @@ def test_the_demo_checks_its_output_before_any_work(tmp_path, monkeypatch, outpu
         ),
         (["--sigma", "-3"], "sigma is -3.0; expected a positive number"),
         (["--output", "no/such/folder/x.png"], "No such file or directory"),
-        (["--output", "x.gif"], "the suffix of the file is .gif; expected one of .bmp"),
+        (["--output", "x.psd"], "the suffix of the file is .psd; expected one of .bmp"),
     ],
 )
 def test_one_sentence_for_each_failure(capsys, arguments, sentence):
