@@ -217,11 +217,15 @@ class Frame:
     def _restored(self, images: tuple[Image, ...], each: Each) -> npt.NDArray[np.floating[Any]]:
         plan, pixels = self.plan, self.repaired.pixels
         result = restored(plan, pixels, images, self.missing, each)
-        return or_unchanged(plan, pixels, result, self.missing, self.levels.all)
+        return or_unchanged(plan, pixels, result, self._filled(), self.levels.all)
+
+    def _filled(self) -> Mask | None:
+        """The pixels that take their values from their neighbours."""
+        return union(self.missing, self.levels.unreliable, self.pixels.shape)
 
     def _steps(self, engine: RunPass, each: Each) -> Iterator[tuple[Image, ...]]:
         """Return the pilots of all sets of planes, and then their results."""
-        filled = union(self.missing, self.levels.unreliable, self.pixels.shape)
+        filled = self._filled()
         run = self._in_runs if self.plan.runs else self._in_one_run
         return zip(*run(engine, each, filled), strict=True)
 

@@ -203,6 +203,6 @@ def _restored_part(
         pixels = Part(held, _without_outliers(plan, bounds, typical, part)[0]).cut(window).pixels
         missing = None if missing is None else Part(held, missing).cut(window).pixels
     result = restored(plan, pixels, [image.pixels for image in parts[count:]], missing)
-    if reach_of(plan):  # which pixels were outliers is not known here
+    if reach_of(plan) or bounds:  # which pixels were replaced is not known here
         return result
-    return or_unchanged(plan, pixels, result, missing, part.levels)
+    return or_unchanged(plan, pixels, result, missing)

@@ -21,18 +21,18 @@ class UnexplainedWarning(UserWarning):
 
 
 def or_unchanged(
-    plan: Plan, pixels: Pixels, result: Pixels, missing: Mask | None, levels: Pixels | None = None
+    plan: Plan, pixels: Pixels, result: Pixels, filled: Mask | None, levels: Pixels | None = None
 ) -> Pixels:
     """The result, or the pixels as they were, with a warning, if more was removed than the noise explains.
 
-    `levels` are those of the stabilised noise if they differ from pixel to pixel; they broadcast against the pixels.
+    Pixels that were `filled` in from their neighbours do not count. `levels` are those of the stabilised noise if they differ from pixel to pixel; they broadcast against the pixels.
     """
     tuning = plan.tuning
     most = _MOST * max(1.0, tuning.strength, tuning.colour_strength)
     if levels is None:
         levels = plan.levels[:, None, None]
     for channel in (channel for planes in plan.planes for channel in planes.channels):
-        removed = _removed(plan, pixels, result, missing, np.asarray(levels), channel)
+        removed = _removed(plan, pixels, result, filled, np.asarray(levels), channel)
         if not removed <= most:
             issue(
                 f"what was removed is {removed:.3g} times as strong as the noise, which cannot be right; "
@@ -47,22 +47,21 @@ def _removed(
     plan: Plan,
     pixels: Pixels,
     result: Pixels,
-    missing: Mask | None,
+    filled: Mask | None,
     levels: Pixels,
     channel: int,
 ) -> float:
-    """The root mean square of what was removed from a channel, in units of the noise."""
-    squares, count = 0.0, 0
+    """The root mean square of what was removed from a channel, in units of that of the noise."""
+    removed, noise = 0.0, 0.0
     own = np.broadcast_to(levels, pixels.shape)[channel]
     for top in range(0, pixels.shape[1], _ROWS):
         rows = slice(top, top + _ROWS)
-        before, after = pixels[channel, rows], result[channel, rows]
-        present = None if missing is None else ~missing[channel, rows]
-        if present is not None:
-            before, after = before[present], after[present]
+        before, after, level = pixels[channel, rows], result[channel, rows], own[rows]
+        if filled is not None:
+            present = ~filled[channel, rows]
+            before, after, level = before[present], after[present], level[present]
         with np.errstate(all="ignore"):  # a custom model may return anything
-            change = plan.noise.stabilise(before) - plan.noise.stabilise(after)
-            change = change / (own[rows] if present is None else own[rows][present])
-            squares += float(np.vdot(change, change))
-        count += before.size
-    return (squares / count) ** 0.5 if count else 0.0
+            change = np.ravel(plan.noise.stabilise(before) - plan.noise.stabilise(after))
+            removed += float(change @ change)
+            noise += float(np.square(level).sum())
+    return float(np.sqrt(removed / noise)) if noise > 0 else 0.0

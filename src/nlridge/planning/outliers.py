@@ -75,10 +75,11 @@ def reach_of(plan: Plan) -> int:
 def repaired(plan: Plan, pixels: Pixels, missing: Mask | None, levels: Array) -> Repaired:
     """Replace the outliers of (channels, height, width) by the median of their neighbours.
 
-    `levels` are those of the stabilised noise, which broadcast against the image. Channels with hardly any noise are left
-    as they are. If there are no outliers, the pixels are those that were given.
+    `levels` are those of the stabilised noise, which broadcast against the image. A map of them says which pixels are bad,
+    so that no others are looked for. Channels with hardly any noise are left as they are. If there are no outliers, the
+    pixels are those that were given.
     """
-    if not reach_of(plan):
+    if not reach_of(plan) or levels.size > len(levels):
         return Repaired(pixels, 0)
     here = plan.may_have_outliers[:, None, None]
     found = outliers(pixels, missing, plan.noise, np.where(here, levels, 0.0))

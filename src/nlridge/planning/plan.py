@@ -29,7 +29,8 @@ from .photons import Run, halved, kept_means, run_settings
 
 Array = npt.NDArray[np.float64]
 
-_STILL = 1e-4  # a channel with less variance, in units of its noise, is constant and has none of this noise
+# A channel with a smaller share of the variance of the others, in units of the noise, is constant and has no noise.
+_STILL = 1e-6
 _MUCH = 0.002  # share of the range; if there is less noise, every pixel may be meant
 SAMPLE = 2**20  # pixels of each channel that suffice for the covariance
 REMOVES_ALL = 3.0  # the strength with which all noise is removed that may be texture
@@ -146,7 +147,9 @@ def plan_for(
     noisy = facts.levels > np.maximum(VISIBLE * ranges, 1e-300)
     if facts.empty is not None:
         noisy = noisy & ~facts.empty
-    noisy = noisy & (facts.covariance.diagonal() > _STILL)
+    if shape[0] > 1:
+        variances = facts.covariance.diagonal()
+        noisy = noisy & (variances > _STILL * variances.max())
     if options.tuning.strength == 0:  # nothing is to be removed
         noisy = np.zeros_like(noisy)
     levels = np.where(noisy, facts.levels, 0.0)

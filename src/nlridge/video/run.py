@@ -95,7 +95,7 @@ def denoised_frames(
                     for images in (zip(*steps, strict=True) if steps else [()])
                 ]
                 results[-1] = or_unchanged(
-                    plan, frame.pixels, results[-1], frame.missing, frame.levels.all
+                    plan, frame.pixels, results[-1], frame.filled, frame.levels.all
                 )
             yield results
 
