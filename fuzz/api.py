@@ -154,6 +154,24 @@ def _details(random: Random, folder: Path) -> None:
         _check(image, getattr(details, name), name)
 
 
+def _contrast(random: Random, folder: Path) -> None:
+    """Errors are those of the noise, whatever the contrast."""
+    contrast = 10 ** random.uniform(0, 7)
+    channels, size = int(random.integers(1, 4)), int(random.integers(12, 48))
+    truth = random.uniform(-contrast, contrast) + np.zeros((channels, size, size))
+    for _ in range(random.integers(1, 9)):  # boxes, lines and dots, in some channels
+        (y, x), (height, width) = random.integers(0, size, 2), random.integers(1, 12, 2)
+        truth[random.random(channels) < 0.7, y : y + height, x : x + width] += (
+            contrast * 10 ** random.uniform(-4, 0)
+        )
+    sigma = 10 ** random.uniform(-3, 3)
+    noisy = sigma * (truth + random.normal(size=truth.shape))
+    method = one_of(random, nlridge.method_names())
+    result = _performed(nlridge.denoise, noisy, sigma, method=method, channel_axis=0, mask=False)
+    error = float(np.abs(result / sigma - truth).max())
+    assert error < 15 + 1e-5 * np.abs(truth).max(), f"an error of {error:.3g} sigma"
+
+
 def _quality(random: Random, folder: Path) -> None:
     shape = Shape(random, may_be_stack=False)
     image, options = (
@@ -280,7 +298,8 @@ def _on_disk(random: Random, folder: Path) -> None:
 
 
 _SHARES_OF_CALLS = {
-    _denoise: 0.42,
+    _denoise: 0.38,
+    _contrast: 0.04,
     _details: 0.12,
     _quality: 0.08,
     _sigma: 0.09,
