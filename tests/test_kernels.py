@@ -219,7 +219,7 @@ print([name for name in ("scipy.linalg", "numba.np.linalg") if name in sys.modul
                 [sys.executable, "-c", program, method], check=True, capture_output=True, text=True
             )
         loaded, imported = done.stdout.splitlines()
-        common = ["_denoise_groups", "_tiles", "match", "normalise"]
+        common = ["_denoise_groups", "_tiles", "beyond_neighbours", "match", "normalise"]
         assert eval(loaded) == sorted(common + own)
         assert imported == "[]"
 

@@ -42,8 +42,8 @@ def test_options_are_checked_and_cannot_be_changed():
 
 
 @pytest.mark.parametrize("data_range", [1e-6, 1.0, 255.0, 1e9])
-def test_noise_of_a_ten_thousandth_of_the_range_is_left_in(data_range):
-    for share, is_removed in ((0.99e-4, False), (1.01e-4, True), (0.1, True)):
+def test_noise_of_a_millionth_of_the_range_is_left_in(data_range):
+    for share, is_removed in ((0.99e-6, False), (1.01e-6, True), (0.1, True)):
         plan = plan_for(SHAPE, facts([share * data_range], data_range), Options())
         assert bool(plan.planes) is is_removed
         assert bool(plan.levels[0]) is is_removed
@@ -69,7 +69,7 @@ def test_levels_are_compared_on_a_scale_of_255():
 
 
 def test_channels_without_noise_are_left_out():
-    plan = plan_for((4, 40, 50), facts([10, 0, 20, 1e-3]), Options())
+    plan = plan_for((4, 40, 50), facts([10, 0, 20, 1e-5]), Options())
     np.testing.assert_array_equal(plan.levels, [10, 0, 20, 0])
     np.testing.assert_array_equal(plan.scales > 0, [True, False, True, False])
     assert [planes.channels for planes in plan.planes] == [[0], [2]]

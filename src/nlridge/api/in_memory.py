@@ -201,7 +201,10 @@ class Frame:
     def run(self, workers: int, tick: Callable[[], None]) -> Iterator[npt.NDArray[Any]]:
         """Yield the pilot and the result in the units of the image; nothing if there is no noise to remove."""
         with _engine(workers, tick) as (engine, each):
-            for images in self._steps(engine, each):
+            steps = list(self._steps(engine, each))
+            for images in steps[:-1]:
+                yield restored(self.plan, self.repaired.pixels, images, self.missing, each)
+            for images in steps[-1:]:
                 yield self._restored(images, each)
 
     def result(

@@ -33,7 +33,7 @@ def or_unchanged(
         levels = plan.levels[:, None, None]
     for channel in (channel for planes in plan.planes for channel in planes.channels):
         removed = _removed(plan, pixels, result, filled, np.asarray(levels), channel)
-        if not removed <= most:
+        if removed > most:
             issue(
                 f"what was removed is {removed:.3g} times as strong as the noise, which cannot be right; "
                 "the image is returned unchanged",
@@ -52,16 +52,17 @@ def _removed(
     channel: int,
 ) -> float:
     """The root mean square of what was removed from a channel, in units of that of the noise."""
-    removed, noise = 0.0, 0.0
+    removed, noise, typical = 0.0, 0.0, plan.levels[channel]
     own = np.broadcast_to(levels, pixels.shape)[channel]
     for top in range(0, pixels.shape[1], _ROWS):
         rows = slice(top, top + _ROWS)
-        before, after, level = pixels[channel, rows], result[channel, rows], own[rows]
+        before = pixels[channel, rows].astype(result.dtype)  # rounding removes nothing
+        after, level = result[channel, rows], own[rows]
         if filled is not None:
             present = ~filled[channel, rows]
             before, after, level = before[present], after[present], level[present]
         with np.errstate(all="ignore"):  # a custom model may return anything
-            change = np.ravel(plan.noise.stabilise(before) - plan.noise.stabilise(after))
-            removed += float(change @ change)
-            noise += float(np.square(level).sum())
+            change = plan.noise.stabilise(before) / typical - plan.noise.stabilise(after) / typical
+            removed += float(np.square(change).sum())
+            noise += float(np.square(level / typical).sum())
     return float(np.sqrt(removed / noise)) if noise > 0 else 0.0
