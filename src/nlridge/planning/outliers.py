@@ -186,7 +186,10 @@ def _in_part(pixels: Pixels, gone: Mask | None, noise: Noise, level: Array, unit
         for places in np.nonzero(candidates)
     )
     own = np.broadcast_to(level, values.shape)[here]
-    gaps, (jumps, busy, pairs) = gaps[here], _structures(values[here], noise, own, unit)
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # where pixels are near the limit of their type
+        gaps, (jumps, busy, pairs) = gaps[here], _structures(values[here], noise, own, unit)
     gaps = np.where(gaps > _GAP * busy, gaps / busy, 0)
     candidates = _candidates(gaps)
     count, larger = (_sums(gaps > least, _WINDOW) for least in (_GAP, _GAP + 1))
