@@ -178,7 +178,7 @@ def _offset(read: float) -> float:
 def _correction(v: Array, read: float, share: float) -> Array:
     """What the counts of the exact inverse exceed v² / 4 - 1 / 8 - read² by; it fades as 1 / v."""
     means, corrections = _table(read, share)
-    fading: Array = np.minimum(means[-1] / np.maximum(v, 1e-300), 1)
+    fading: Array = means[-1] / np.maximum(v, means[-1])
     return np.interp(v, means, corrections) * fading
 
 

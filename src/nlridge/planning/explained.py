@@ -28,7 +28,8 @@ def or_unchanged(
 ) -> Pixels:
     """The result, or the pixels as they were, with a warning, if more was removed than the noise explains.
 
-    Pixels that were `filled` in from their neighbours do not count. `levels` are those of the stabilised noise if they differ from pixel to pixel; they broadcast against the pixels.
+    Pixels that were `filled` in from their neighbours do not count. `levels` are those of the stabilised noise, which
+    broadcast against the pixels; by a map of them, nothing is judged.
     """
     tuning = plan.tuning
     most = _MOST * max(1.0, tuning.strength, tuning.colour_strength)

@@ -93,6 +93,7 @@ def repaired(plan: Plan, pixels: Pixels, missing: Mask | None, levels: Array) ->
     return Repaired(result, len(found))
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # near the limit of a type
 def outliers(
     pixels: Pixels, missing: Mask | None, noise: Noise, levels: Array
 ) -> npt.NDArray[np.intp]:
