@@ -255,7 +255,8 @@ def ridge_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     _centred(pixels, mean, X, u, U, n, m)
     theta = np.empty(side * side, np.float32)
     gram(theta, pixels, side, m, n)
-    if is_too_high(theta, np.float32(0.25) * a, side, m):  # the mean patch takes some digits
+    # The mean patch takes some digits, which only the last step needs.
+    if is_too_high(theta, a if a < b else np.float32(0.25) * a, side, m):
         for k in range(n):  # the patches themselves, with their brightness
             for o in range(0, side, LANES):
                 bright = fma(splat(mean[k]), load(u, o), load(pixels, k * side + o))
