@@ -1,4 +1,4 @@
-"""Noise that may be texture: what is said of it, the command that removes it, and what a larger strength does."""
+"""Noise that may be texture: the warning about it, the command that removes it, and the effect of a larger strength."""
 
 import json
 import shlex

@@ -9,7 +9,7 @@ root of the ISO speed. A sensor of 24 x 36 mm with 24 million pixels counts abou
 pixel is white. A medium gray then has a signal-to-noise ratio of about 100, which is a standard deviation of 0.5 of 255
 on the screen. White balance, the matrix of colours and sharpening make that 0.8. So it is 0.08 times the root of the ISO
 speed, and 6.4 at ISO 6400. Smaller sensors have more noise, newer ones and those whose camera removes noise have less:
-this tells no more than the next power of two. If a file states its ISO speed, that is said instead.
+this tells no more than the next power of two. If a file states its ISO speed, the words name that instead.
 """
 
 import math
