@@ -24,7 +24,7 @@ def thumbnail(path: Path, folder: Path, limits: Limits) -> bytes:
         found = tile(image, "before", 0, level, 0, 0, frame=0, channel=None, ends=ends)
         if image.clip:
             image.clip.close()
-    except Exception:
+    except Exception:  # whatever is wrong with the file is said when it is opened
         return b""
     finally:
         shutil.rmtree(folder, ignore_errors=True)
