@@ -6,6 +6,7 @@ ARG TARGETARCH=amd64
 
 FROM python:3.13-slim AS installed
 COPY pyproject.toml README.md LICENSE /source/
+COPY packaging/*.py /source/packaging/
 COPY src /source/src
 RUN pip install --no-cache-dir "/source[formats,heif,raw,video,zarr]"
 

@@ -4,12 +4,16 @@ import argparse
 
 from . import (
     barbara,
-    colour,
+    bias,
+    cameras,
+    color,
+    contrast,
     correlated,
     first,
     flux,
     formats,
     frontier,
+    guard,
     kernels,
     large,
     measuring,
@@ -21,6 +25,8 @@ from . import (
     raw,
     real,
     resources,
+    results,
+    smooth,
     speed,
     statements,
     studio,
@@ -38,12 +44,17 @@ MEASUREMENTS = {
     "speed": speed,
     "workers": workers,
     "kernels": kernels,
+    "guard": guard,
     "frontier": frontier,
-    "colour": colour,
+    "color": color,
     "correlated": correlated,
     "raw": raw,
     "real": real,
+    "cameras": cameras,
     "flux": flux,
+    "contrast": contrast,
+    "smooth": smooth,
+    "bias": bias,
     "first": first,
     "resources": resources,
     "sure": sure,
@@ -66,10 +77,11 @@ parser.add_argument(
     choices=MEASUREMENTS,
     nargs="+",
     # "large" takes a long time, and 15 GB of disk; so does the long video of "video". "studio" needs Chromium.
-    default=[name for name in MEASUREMENTS if name not in ("large", "studio", "video")],
-    help="measurements to run (default: all but large, studio and video)",
+    default=[name for name in MEASUREMENTS if name not in ("guard", "large", "studio", "video")],
+    help="measurements to run (default: all but guard, large, studio and video)",
 )
 measuring.add_arguments(parser)
+results.add_arguments(parser)
 for measurement in MEASUREMENTS.values():
     measurement.add_arguments(parser)
 options = parser.parse_args()

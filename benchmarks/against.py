@@ -21,21 +21,21 @@ from .progress import shown
 METHODS = ("fast", "standard", "best")
 SLOWER = 1.05  # a larger ratio is reported
 
-_HERE = Path(__file__).resolve().parent.parent
+HERE = Path(__file__).resolve().parent.parent
 
 
 def compare(revision, images, sigmas, repeat):
     """Print the ratios of times, now to before, and return the names of the cases that have become slower.
 
-    `images` are {name: image}; those with three axes are colour images. Each case runs `repeat` times.
+    `images` are {name: image}; those with three axes are color images. Each case runs `repeat` times.
     """
     slower = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory())).resolve()
-        _check_out(revision, folder / "before")
+        check_out(revision, folder / "before")
         versions = [
-            stack.enter_context(_Version(checkout, folder / f"kernels-{name}"))
-            for name, checkout in (("before", folder / "before"), ("now", _HERE))
+            stack.enter_context(Version(checkout, folder / f"kernels-{name}"))
+            for name, checkout in (("before", folder / "before"), ("now", HERE))
         ]
         print(
             f"\n{revision} and the working tree, {repeat} turns: median seconds; median ratio of the times of a turn, "
@@ -72,7 +72,7 @@ def _turns(versions, file, sigma, method, repeat, case):
     return times
 
 
-class _Version:
+class Version:
     """A process that imports one version of the package, and denoises on demand."""
 
     def __init__(self, checkout, kernels):
@@ -81,8 +81,9 @@ class _Version:
             "PYTHONPATH": str(checkout / "src"),
             "NUMBA_CACHE_DIR": str(kernels),
         }
+        self._result = kernels.with_suffix(".npy")
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _SERVE, str(checkout)],
+            [sys.executable, "-c", _SERVE, str(checkout), str(self._result)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -96,12 +97,16 @@ class _Version:
         self._process.__exit__(*error)
 
     def seconds(self, file, sigma, method):
-        """Denoise an image; returns the time that passed, and that of the processor."""
+        """Denoise an image, or estimate its "noise"; returns the time that passed, and that of the processor."""
         print(method, sigma, file, file=self._process.stdin, flush=True)
         answer = self._process.stdout.readline()
         if not answer:
             raise RuntimeError("one of the two versions has failed; see its message above")
         return [float(part) for part in answer.split()]
+
+    def result(self):
+        """The image, or the level of the noise, that was computed last."""
+        return np.load(self._result)
 
 
 # Not a module of the package's: the other commit may not have it.
@@ -116,14 +121,19 @@ for line in sys.stdin:
     noisy = np.load(file)
     axis = -1 if noisy.ndim == 3 else None
     elapsed, processor = time.perf_counter(), time.process_time()
-    nlridge.denoise(noisy, float(sigma), method=method, data_range=255, channel_axis=axis)
-    print(time.perf_counter() - elapsed, time.process_time() - processor, flush=True)
+    if method == "noise":
+        result = nlridge.estimate_noise(noisy, channel_axis=axis, kind="gaussian").sigma
+    else:
+        result = nlridge.denoise(noisy, float(sigma), method=method, data_range=255, channel_axis=axis)
+    elapsed, processor = time.perf_counter() - elapsed, time.process_time() - processor
+    np.save(sys.argv[2], result)
+    print(elapsed, processor, flush=True)
 """
 
 
-def _check_out(revision, folder):
+def check_out(revision, folder):
     """Write the files of a commit to a folder."""
-    command = ["git", "-C", str(_HERE), "archive", "--format=tar", revision, "src"]
+    command = ["git", "-C", str(HERE), "archive", "--format=tar", revision, "src"]
     archive = subprocess.run(command, capture_output=True)
     if archive.returncode:
         raise SystemExit(f"--against {revision}: {archive.stderr.decode().strip()}")

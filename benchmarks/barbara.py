@@ -9,6 +9,7 @@ from .images import image_sets, with_noise
 from .measuring import measured
 from .methods import denoiser
 from .published import BARBARA
+from .results import record
 
 SIGMA = 20
 METHODS = ("noisy", "bm3d", "nl-bayes", "nl-ridge", "standard", "best")
@@ -29,6 +30,7 @@ def run(options):
         values = [row.psnr for row in rows if row.method == method]
         error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else None
         known = published.get(method)
+        record(options, "barbara", {method: {"PSNR": round(float(np.mean(values)), 3)}})
         print(
             f"  {method:10s} {np.mean(values):.2f}"
             + ("" if error is None else f" ± {error:.3f}")

@@ -30,17 +30,17 @@ def inputs() -> dict[str, tuple[Any, dict[str, Any]]]:
     clean = 128 + 50 * np.sin(x / 5 + y / 17) * np.cos(y / 7) + 40 * ((x // 30 + y // 40) % 2)
     noise = np.random.default_rng(0).normal(0, 20, (3, *_SHAPE))
     gray = (clean + noise[0]).astype(np.float32)
-    colour = (np.stack([clean, 0.8 * clean + 20, 255 - clean]) + noise).astype(np.float32)
+    color = (np.stack([clean, 0.8 * clean + 20, 255 - clean]) + noise).astype(np.float32)
     holes = gray.copy()
     holes[np.random.default_rng(1).random(_SHAPE) < 0.05] = np.nan
     uneven = np.where(x < 80, 10.0, 30.0)
     return {
         "gray": (gray, {"sigma": 20}),
-        "colour": (colour, {"sigma": 20, "channel_axis": 0}),
+        "color": (color, {"sigma": 20, "channel_axis": 0}),
         "sigma map": (gray, {"sigma": uneven}),
         "NaN": (holes, {"sigma": 20}),
         "blind": (gray, {}),
-        "stack": (colour, {"sigma": 20, "stack_axis": 0}),
+        "stack": (color, {"sigma": 20, "stack_axis": 0}),
         "float64": (gray.astype(np.float64), {"sigma": 20}),
         "uint16": ((100 * np.clip(gray, 0, 255)).astype(np.uint16), {"sigma": 2000}),
         "strength": (gray, {"sigma": 20, "strength": 1.5}),
@@ -57,12 +57,14 @@ def in_tiles(image: Any, method: str, options: dict[str, Any]) -> Any:
     """Denoise an array tile by tile, with `out`."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.npy"
-        return np.array(nlridge.denoise(image, method=method, out=out, tile=64, **options))
+        return np.array(nlridge.denoise_to_disk(image, out, method=method, tile=64, **options))
 
 
 def by_dask(image: Any, method: str, options: dict[str, Any]) -> Any:
     """Denoise a Dask array."""
-    lazy = nlridge.denoise(dask.array.from_array(image), method=method, tile=64, **options)
+    lazy = nlridge.prepare(
+        dask.array.from_array(image), method=method, tile=64, **options
+    ).denoise()
     return lazy.compute(scheduler="sync")
 
 

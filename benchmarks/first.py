@@ -11,6 +11,8 @@ import time
 
 import numpy as np
 
+from .results import record
+
 _CALL = (
     "import numpy as np, nlridge; "
     "nlridge.denoise(np.random.default_rng(0).random((256, 256)), .1, data_range=1, method={method!r})"
@@ -36,13 +38,15 @@ def run(options):
     for method in options.first_methods:
         call = _CALL.format(method=method)
         with tempfile.TemporaryDirectory() as kernels:
-            _print(f"{method}, kernels to be compiled", call, kernels, turns=1)
-            _print(f"{method}, kernels on disk", call, kernels)
+            for state, turns in (("to be compiled", 1), ("on disk", 5)):
+                seconds = _print(f"{method}, kernels {state}", call, kernels, turns)
+                record(options, "first", {method: {state: round(float(seconds), 3)}})
 
 
 def _print(name, program, kernels="", turns=5):
     elapsed, processor = np.min([_seconds(program, kernels) for _ in range(turns)], axis=0)
     print(f"  {name:36} {elapsed:6.2f} {processor:6.2f}", flush=True)
+    return elapsed
 
 
 def _seconds(program, kernels):

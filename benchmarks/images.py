@@ -12,7 +12,7 @@ def image_sets(data, names, part):
     """Test sets as {name: [(seed, file name, image)]}, from the folders in `data`, or scikit-image's images.
 
     `part` is a slice that selects images of each set: "::2" the odd-numbered files, "1::2" the even-numbered ones.
-    Sets of colour images are included only if they are named.
+    Sets of color images are included only if they are named.
     """
     kept = slice(*(int(s) if s else None for s in part.split(":"))) if part else slice(None)
     if data is None:
@@ -31,7 +31,7 @@ def image_sets(data, names, part):
     }
 
 
-def colour(image):
+def color(image):
     """The channel axis of an image, or None if it is gray."""
     return -1 if image.ndim == 3 else None
 

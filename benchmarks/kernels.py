@@ -8,10 +8,10 @@ import time
 
 import numpy as np
 
-from nlridge.engines.groups import ESTIMATE
-from nlridge.families import Ridge, TwoSided
-from nlridge.kernels.compile import compiled, kernel
-from nlridge.kernels.simd import LANES, fma, load, splat, store
+from nlridge.core.engines.groups import ESTIMATE
+from nlridge.core.families import Ridge, TwoSided
+from nlridge.core.kernels.compile import compiled, kernel
+from nlridge.core.kernels.simd import LANES, fma, load, splat, store
 
 _RANK = 12  # of the groups, and roughly of the factor at the lowest sufficient rank
 

@@ -68,7 +68,7 @@ folder, tile, settings = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
 image = zarr.open_array(folder + "/noisy.zarr", mode="r")
 nlridge.denoise(image[:64, :64], **settings)
 start = time.perf_counter()
-nlridge.denoise(image, out=folder + "/clean.zarr", tile=tile, workers=2, **settings)
+nlridge.denoise_to_disk(image, folder + "/clean.zarr", tile=tile, workers=2, **settings)
 seconds = time.perf_counter() - start
 peak = open("/proc/self/status").read().split("VmHWM:")[1].split()[0]
 print(seconds, int(peak) * 1024 / 1e6)
@@ -183,7 +183,7 @@ def on_workers(image, folder, workers, tile, settings):
         before, out = client.run(used), folder / f"{workers}-{image.shape[0]}.zarr"
         with get_task_stream(client) as stream:
             start = time.perf_counter()
-            result = nlridge.denoise(image, out=out, tile=tile, client=client, **settings)
+            result = nlridge.denoise_to_disk(image, out, tile=tile, client=client, **settings)
             seconds = time.perf_counter() - start
         after = client.run(used)
     spent = {key: sum(after[w][key] - before[w][key] for w in after) for key in ("cpu", "bytes")}

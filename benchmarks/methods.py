@@ -16,14 +16,14 @@ from functools import partial
 import numpy as np
 
 import nlridge
-from nlridge.algorithm.framework import two_steps
-from nlridge.algorithm.inputs import PlaneNoise, StepInputs
-from nlridge.algorithm.passes import passes_of
 from nlridge.api.arguments import checked_workers
-from nlridge.engines import cpu
+from nlridge.core.algorithm.framework import two_steps
+from nlridge.core.algorithm.inputs import PlaneNoise, StepInputs
+from nlridge.core.algorithm.passes import passes_of
+from nlridge.core.engines import cpu
 
 from . import peers
-from .images import colour
+from .images import color
 
 _SETTINGS = {
     "p1": ("first", "patch_size"),
@@ -47,7 +47,7 @@ def denoiser(name, workers=None):
         if "steps=3" in name:
             return _with_third_step(noisy, sigma, chosen, checked_workers(workers))
         return nlridge.denoise(
-            noisy, sigma, method=chosen, channel_axis=colour(noisy), workers=workers
+            noisy, sigma, method=chosen, channel_axis=color(noisy), workers=workers
         )
 
     return call

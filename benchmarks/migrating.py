@@ -11,6 +11,7 @@ import numpy as np
 from .images import psnr
 from .methods import restore_trapz
 from .progress import shown
+from .results import record
 
 PAGE = Path(__file__).parent.parent / "docs" / "migrating.md"
 
@@ -54,6 +55,11 @@ def run(options):
             cells[0].append(f"{outcome.psnr:.2f}" if outcome else "not installed")
             cells[1].append(f"{outcome.seconds:.1f}" if outcome else "")
         print(f"| {' | '.join([example.title, example.image, *cells[0], *cells[1]])} |", flush=True)
+        values = {}
+        for name, outcome in outcomes.items():
+            values[f"PSNR {name}"] = round(float(outcome.psnr), 3)
+            values[f"seconds {name}"] = round(float(outcome.seconds), 2)
+        record(options, "migrating", {f"{example.title}, {example.image}": values})
 
 
 def page_examples():

@@ -10,6 +10,7 @@ import nlridge
 from .images import image_sets
 from .measuring import measured
 from .published import PEERS, TABLE_2
+from .results import record
 
 
 def add_arguments(parser):
@@ -38,6 +39,20 @@ def run(options):
         print("interrupted: the same command resumes the measurement")
     for name, images in sets.items():
         print(f"\n{table(rows, name, len(images), options)}", flush=True)
+        record(options, f"quality {name}", means(rows, name, len(images), options))
+
+
+def means(rows, name, count, options):
+    """The mean PSNR of each method on a set by noise level, if all images were measured; and their number, if a part."""
+    values = {}
+    for method in ("noisy", *options.methods):
+        for sigma in options.sigma:
+            here = [row.psnr for row in _of(rows, name, method) if row.sigma == sigma]
+            if len(here) == count * options.seeds:
+                values.setdefault(method, {})[f"{sigma:g}"] = round(float(np.mean(here)), 3)
+        if method in values and options.part is not None:
+            values[method]["images"] = count
+    return values
 
 
 def table(rows, name, count, options):

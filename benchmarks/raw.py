@@ -19,6 +19,7 @@ from nlridge.files.dng import RawFile, camera_tags, dng_bytes, raw_tags
 from .images import image_sets, psnr
 from .progress import shown
 from .real import true_noise
+from .results import record
 
 BLACK, WHITE = 512, 16383
 BALANCE = np.array([2.0, 1.0, 1.6])  # the factors of red, green and blue
@@ -29,6 +30,9 @@ COLUMNS = (
     "noisy; denoised after developing: noise estimated, level known but taken for white, level at each brightness and "
     "correlation known; denoised before: noise estimated, known"
 )
+RECORDED = (
+    "noisy", "after, estimated", "after, white", "after, known", "before, estimated", "before, known"
+)  # fmt: skip
 # Photons at white, and the read noise in photons: a bright scene at a high ISO, and a dark one.
 LEVELS = {"moderate": (500, 3.0), "strong": (150, 3.0)}
 
@@ -147,7 +151,7 @@ def _scenes(options):
                     for noise in (None, white, true_noise(picture, expected))
                 ]
                 before = [
-                    develop(nlridge.denoise(noisy, mosaic=mosaic, noise=noise, method=method))
+                    develop(nlridge.denoise_mosaic(noisy, mosaic, noise=noise, method=method))
                     for noise in (None, model)
                 ]
                 rows.append([psnr(result, expected) for result in (picture, *after, *before)])
@@ -157,6 +161,13 @@ def _scenes(options):
                 *(f"{v:6.2f}" for v in np.mean(rows, axis=0)),
                 flush=True,
             )
+            if method == "standard" and options.developer == "libraw":
+                values = (round(float(v), 3) for v in np.mean(rows, axis=0))
+                record(
+                    options,
+                    "raw",
+                    {f"{photons} photons at white": dict(zip(RECORDED, values, strict=True))},
+                )
 
 
 # What exiftool says of how pixels are stored and of the file itself, and what is not true of a copy: the maker notes are
@@ -186,7 +197,7 @@ def _copies(options):
 
     folder = Path(options.data or ".") / "raw"
     print(
-        "\nraw files copied by nlridge denoise --strength 0: whether pixels, sizes, levels, white balance and colour "
+        "\nraw files copied by nlridge denoise --strength 0: whether pixels, sizes, levels, white balance and color "
         "matrix are the same (rawpy), and which tags are not (exiftool)"
     )
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():

@@ -1,6 +1,7 @@
 """Noise of real cameras and microscopes, estimated from the image alone, and how often its kind is mistaken."""
 
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from PIL import Image
 import nlridge
 
 from .correlated import noisy_image
-from .images import colour, image_sets, psnr, with_noise
+from .images import color, image_sets, psnr, with_noise
 from .progress import shown
 
 _STEPS = 12  # of brightness, in which the true noise is measured
@@ -46,6 +47,48 @@ def _fmd(options):
             _compare(f"FMD {kind}", _part(chosen, options), options.methods, known=kind != "")
 
 
+def _brightness(options):
+    """Print the PSNR before and after the brightness is restored that noise took."""
+    data = Path(options.data or "")
+    telephones = [
+        (file, file.parents[1] / "gt" / file.name)
+        for file in sorted((data / "telephones" / "noisy").glob("*.png"))
+    ]
+    cameras = [
+        (file, file.with_name(file.name.replace("_real", "_mean")))
+        for file in sorted((data / "polyu").glob("*_real.JPG"))
+    ]
+    columns = "noisy; estimated, restored; known, restored; known as one level, restored"
+    for name, pairs in (("telephones", telephones), ("PolyU", cameras)):
+        rows = []
+        for files in shown(_part(pairs, options), name):
+            noisy, truth = (np.asarray(Image.open(file)) for file in files)
+            error = noisy.astype(float) - truth
+            correlation = _correlation(np.moveaxis(error, -1, 0))
+            models = (
+                nlridge.estimate_noise(noisy, channel_axis=-1),
+                true_noise(noisy, truth),
+                nlridge.CorrelatedNoise(float(error.std()), correlation),
+            )
+            row = [_psnr(noisy, truth)]
+            for noise in models:
+                clean = nlridge.denoise(noisy, noise=noise, channel_axis=-1)
+                bright = nlridge.restore_brightness(clean, noise, data_range=255, channel_axis=-1)
+                row += [_psnr(clean, truth), _psnr(bright, truth)]
+            rows.append(row)
+            print(f"  {files[0].name:45s}", *(f"{value:6.2f}" for value in row), flush=True)
+        if rows:
+            print(f"\n{name}, {len(rows)} pairs, mean PSNR: {columns}")
+            print(" ", *(f"{value:.2f}" for value in np.mean(rows, axis=0)), flush=True)
+
+
+def _pairs(options, name):
+    """The pairs of a folder with noisy images and the truth."""
+    files = sorted((Path(options.data) / name / "noisy").glob("*.png")) if options.data else []
+    pairs = [(file, file.parents[1] / "gt" / file.name) for file in files]
+    _compare(name, _part(pairs, options), options.methods)
+
+
 def _part(pairs, options):
     return pairs[slice(*(int(s) if s else None for s in (options.part or ":").split(":")))]
 
@@ -59,7 +102,7 @@ def _compare(name, pairs, methods, known=True):
     rows = []
     for noisy_file, true_file in shown(pairs, name):
         noisy, truth = (np.asarray(Image.open(file)) for file in (noisy_file, true_file))
-        axis = colour(noisy)
+        axis = color(noisy)
         row = [_psnr(noisy, truth)]
         estimated = nlridge.estimate_noise(noisy, channel_axis=axis)
         true = true_noise(noisy, truth) if known else None
@@ -83,7 +126,7 @@ def _psnr(estimate, truth):
 
 
 def true_noise(noisy, truth):
-    """The noise, measured with the true image: its level at each brightness, and its correlation."""
+    """The noise, measured with the true image: its level at each brightness and in each channel, and its correlation."""
     channels = np.moveaxis(np.atleast_3d(noisy), -1, 0).astype(float)
     true = np.moveaxis(np.atleast_3d(truth), -1, 0).astype(float)
     value, error = true.ravel(), (channels - true).ravel()
@@ -94,6 +137,8 @@ def true_noise(noisy, truth):
     distinct = np.append(True, np.diff(values) > 0.5)
     curve = nlridge.CurveNoise(values[distinct], sigmas[distinct])
     stable = curve.stabilise(channels) - curve.stabilise(true)
+    levels = stable.std(axis=(1, 2))
+    curve = nlridge.CurveNoise(curve.values, curve.sigmas, levels)
     return nlridge.CorrelatedNoise(curve, _correlation(stable))
 
 
@@ -143,7 +188,7 @@ def _kinds(options):
 
 
 def _seconds(options):
-    """Print the time for a colour image of 512 x 512: white noise, correlated noise, and estimated correlated noise."""
+    """Print the time for a color image of 512 x 512: white noise, correlated noise, and estimated correlated noise."""
     from skimage import data
 
     image = data.astronaut().astype(float)
@@ -166,12 +211,18 @@ def _seconds(options):
             nlridge.denoise(noisy, channel_axis=-1, **arguments)
             if turn:  # the first one compiles
                 seconds[name].append(time.perf_counter() - start)
-    print(
-        "\nseconds for a colour image of 512 x 512, standard, in turn in one run (fastest, ratio)"
-    )
+    print("\nseconds for a color image of 512 x 512, standard, in turn in one run (fastest, ratio)")
     for name, values in seconds.items():
         ratio = min(values) / min(seconds["white, known"])
         print(f"  {name:24s} {min(values):.3f} {ratio:.2f}", flush=True)
 
 
-PARTS = {"polyu": _polyu, "fmd": _fmd, "kinds": _kinds, "seconds": _seconds}
+PARTS = {
+    "polyu": _polyu,
+    "brightness": _brightness,
+    "fmd": _fmd,
+    "telephones": partial(_pairs, name="telephones"),
+    "rawnind": partial(_pairs, name="rawnind"),
+    "kinds": _kinds,
+    "seconds": _seconds,
+}

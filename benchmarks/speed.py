@@ -14,6 +14,7 @@ from . import against
 from .images import image_sets, psnr, with_noise
 from .methods import denoiser, installed_others
 from .progress import shown
+from .results import record
 
 _ONE_WORKER = "standard, 1 worker"
 
@@ -64,6 +65,17 @@ def run(options):
         print("| method | seconds | ratio | dB |\n|---|---|---|---|")
         for name in calls:
             ratios = np.divide(seconds[name], seconds["standard"])
+            figures = {
+                "seconds": np.median(seconds[name]),
+                "median ratio": np.median(ratios),
+                "least ratio": ratios.min(),
+                "largest ratio": ratios.max(),
+            }
+            record(
+                options,
+                "speed",
+                {name: {f"{key} at {sigma:g}": round(float(v), 4) for key, v in figures.items()}},
+            )
             print(
                 f"| {name} | {np.median(seconds[name]):.3f} | {np.median(ratios):.2f} "
                 f"({ratios.min():.2f} to {ratios.max():.2f}) | {np.mean(quality[name]):.2f} |",
@@ -72,12 +84,12 @@ def run(options):
 
 
 def _compare_with(options, gray):
-    """Compare two versions on a gray image and on a colour image; the exit code says whether one has become slower."""
-    colour = np.stack([gray, 0.8 * gray + 20, 0.6 * gray + 60], axis=-1)[:256, :384]
+    """Compare two versions on a gray image and on a color image; the exit code says whether one has become slower."""
+    color = np.stack([gray, 0.8 * gray + 20, 0.6 * gray + 60], axis=-1)[:256, :384]
     images = {
         "gray 512 x 512": gray,
         "gray 256 x 256": gray[:256, :256],
-        "colour 256 x 384": colour,
+        "color 256 x 384": color,
     }
     slower = against.compare(options.against, images, options.speed_sigma, options.repeat)
     if slower:

@@ -28,7 +28,7 @@ def add_arguments(parser):
         choices=("size", *SIZES),
         nargs="+",
         default=["size", *SIZES],
-        help="what to measure in the studio: the installed size, and images in colour (default: all)",
+        help="what to measure in the studio: the installed size, and images in color (default: all)",
     )
     parser.add_argument(
         "--changes", type=int, default=20, help="changes of strength (default: %(default)s)"
@@ -41,7 +41,7 @@ def run(options):
     with tempfile.TemporaryDirectory() as folder:
         for name, (height, width) in SIZES.items():
             if name in options.studio:
-                print(f"\nstudio: {width} x {height} in colour, noise {SIGMA}, seconds")
+                print(f"\nstudio: {width} x {height} in color, noise {SIGMA}, seconds")
                 path = _image(Path(folder), height, width)
                 (_large if name == "100mp" else _person)(path, options.changes)
 

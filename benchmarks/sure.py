@@ -6,10 +6,11 @@ patches of a group overlap, so that they share noise, and they are selected by t
 
 import numpy as np
 
-from nlridge.families import GroupNoise, bayes, bm3d, ridge
-from nlridge.families.family import squared_norm
+from nlridge.core.families import GroupNoise, bayes, bm3d, ridge
+from nlridge.core.families.family import squared_norm
 
 from .progress import shown
+from .results import record
 
 SIGMA = 25.0
 NOISE = GroupNoise(SIGMA**2)
@@ -34,6 +35,10 @@ def run(options):
             values = biases(image, name, options.draws, **choices)
             error = values.std() / np.sqrt(len(values))
             print(f"  {name:6s} {situation:70s} {100 * values.mean():+7.2f} ± {100 * error:.2f}")
+            bias = {name: 100 * values.mean(), f"{name}, error": 100 * error}
+            record(
+                options, "sure", {situation: {key: round(float(v), 3) for key, v in bias.items()}}
+            )
 
 
 # For each family: patch size, group size, f(Y, *parameters), SURE, and both minimisers.

@@ -6,12 +6,16 @@ For GPUs, use `python -m benchmarks.gpu`.
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
 import nlridge
 
-from .images import colour, image_sets, psnr, with_noise
+from .images import color, image_sets, psnr, with_noise
+from .results import record
+
+FIGURES = ("compiled", "PyTorch", "seconds compiled", "seconds of PyTorch")
 
 _MEMORY = """
 import resource, sys
@@ -41,7 +45,7 @@ def run(options):
     print("\nsigma 25: PSNR (dB) by the compiled engine and by PyTorch; seconds of both")
     for name, image, seed in _images(options.data):
         noisy = with_noise(image, 25, seed)
-        axis = colour(image)
+        axis = color(image)
         tensor = torch.tensor(noisy if axis is None else np.moveaxis(noisy, axis, 0))
         for method in nlridge.method_names():
             start = time.perf_counter()
@@ -57,15 +61,21 @@ def run(options):
                 f"   {middle - start:.2f} s {end - middle:.2f} s",
                 flush=True,
             )
+            figures = dict(zip(FIGURES, (*both, middle - start, end - middle), strict=True))
+            columns = {
+                f"{Path(name).stem}, {key}": round(float(v), 3) for key, v in figures.items()
+            }
+            record(options, "tensors", {method: columns})
     print("\npeak memory in addition to that of a process that has imported torch, 512 x 512")
     for method in ("standard", "nl-ridge", "best"):
         program = [sys.executable, "-c", _MEMORY, method]
         grown = subprocess.run(program, check=True, capture_output=True, text=True).stdout
         print(f"  {method:10s} {float(grown):.0f} MB", flush=True)
+        record(options, "memory of tensors", {method: {"MB": round(float(grown))}})
 
 
 def _images(data):
-    """Images as (name, image, seed): three gray ones and one in colour, or two of scikit-image's."""
+    """Images as (name, image, seed): three gray ones and one in color, or two of scikit-image's."""
     if data is None:
         from skimage import data as bundled
 
@@ -74,6 +84,6 @@ def _images(data):
             ("astronaut", bundled.astronaut()[::3, ::3], 1),
         ]
     gray = image_sets(data, ["set12"], None)["set12"]
-    in_colour = image_sets(data, ["cbsd68"], ":1")["cbsd68"]
-    chosen = [gray[0], gray[6], gray[8], *in_colour]
+    in_color = image_sets(data, ["cbsd68"], ":1")["cbsd68"]
+    chosen = [gray[0], gray[6], gray[8], *in_color]
     return [(name, image, seed) for seed, name, image in chosen]

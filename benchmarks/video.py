@@ -19,6 +19,7 @@ import nlridge
 from .clips import hard_clips, noise_of
 from .images import psnr, with_noise
 from .progress import shown
+from .results import record
 
 _METHODS = ("fast", "standard", "best")
 _ALONE = "frame by frame, standard"
@@ -63,11 +64,11 @@ def run(options):
 
 
 def _clips(options):
-    """Print PSNR and seconds for clips in gray and in colour."""
+    """Print PSNR and seconds for clips in gray and in color."""
     files = sorted((Path(options.data) / "video").glob("*.npy")) if options.data else []
     clips = [np.load(file)[:10].astype(float) for file in files]
     _compare("gray clips", [clip @ _LUMA for clip in clips], _rows(None, "time_axis"), options)
-    _compare("colour clips", clips, _rows(-1, "time_axis"), options)
+    _compare("color clips", clips, _rows(-1, "time_axis"), options)
 
 
 def _volumes(options):
@@ -154,6 +155,15 @@ def _compare(what, truths, rows, options):
         )
         print("|---|---|---|---|---|---|---|---|")
         dB = {name: np.mean(values) for name, values in quality.items()}
+        record(
+            options,
+            "video",
+            {
+                f"{what}, sigma {sigma:g}": {
+                    name: round(float(value), 3) for name, value in dB.items()
+                }
+            },
+        )
         mean = {key: np.mean(values, axis=0) for key, values in seconds.items()}
         others = [name for name in rows if name.startswith((_OPENCV, _BM4D))]
         other = max(others, key=dB.get, default=_ALONE)

@@ -12,8 +12,9 @@ import numpy as np
 
 import nlridge
 
-from .images import colour, with_noise
+from .images import color, with_noise
 from .progress import shown
+from .results import record
 from .speed import images_of_512
 
 
@@ -47,14 +48,26 @@ def run(options):
         for side in options.workers_sides:
             part = gray[:side, :side].astype(np.float32)
             channels = np.stack([part, 0.8 * part + 20, 0.6 * part + 60], axis=-1)
-            for kind, image in (("gray", part), ("colour", channels)):
-                noisy = with_noise(image, sigma, 0)
+            for kind, image in (("gray", part), ("color", channels)):
+                noisy, bounds = with_noise(image, sigma, 0), []
+                place = f"{side} × {side} {kind}"
                 for method in options.workers_methods:
                     case = f"{method}, {kind}, {side} x {side}"
-                    _print(case, first, second, noisy, (sigma, method), options.repeat)
+                    speed, bound = _print(
+                        case, first, second, noisy, (sigma, method), options.repeat
+                    )
+                    bounds.append(bound)
+                    record(options, "workers", {f"{method}, two workers": {place: speed}})
+                ends = {"least": min(bounds), "largest": max(bounds)}
+                record(
+                    options,
+                    "workers",
+                    {f"two processes, {end}": {place: value} for end, value in ends.items()},
+                )
 
 
 def _print(case, first, second, noisy, settings, repeat):
+    """Measure a case, and return the median speeds of two workers and of two processes."""
     times = []
     for process in (first, second):  # compile and load
         process.start(noisy, *settings, 1)
@@ -72,6 +85,7 @@ def _print(case, first, second, noisy, settings, repeat):
         f"| {case} | {np.median(alone):.3f} | {_summary(alone / together)} | {_summary(2 * alone / each)} |",
         flush=True,
     )
+    return tuple(round(float(np.median(r)), 3) for r in (alone / together, 2 * alone / each))
 
 
 def _summary(ratios):
@@ -113,7 +127,7 @@ def _serve(connection):
                 sigma,
                 method=method,
                 data_range=255,
-                channel_axis=colour(noisy),
+                channel_axis=color(noisy),
                 workers=workers,
             )
             count += 1

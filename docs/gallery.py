@@ -12,12 +12,12 @@ from PIL import Image
 from skimage import data
 
 import nlridge
-from nlridge.cli.demo import _side_by_side
+from nlridge.apps.cli.demo import _side_by_side
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from benchmarks.images import colour, psnr, with_noise  # noqa: E402
+from benchmarks.images import color, psnr, with_noise  # noqa: E402
 
 
 def photons(image, peak, seed):
@@ -114,7 +114,7 @@ def draw_clip():
 
 draw_clip()
 for name, (truth, noisy) in pictures().items():
-    details = nlridge.denoise_with_details(noisy, channel_axis=colour(truth))
+    details = nlridge.denoise_with_details(noisy, channel_axis=color(truth))
     labels = [
         f"noisy, {psnr(noisy, truth):.1f} dB",
         f"denoised, {psnr(details.image, truth):.1f} dB",

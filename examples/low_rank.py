@@ -10,7 +10,6 @@ This is no member of the package's families: Θ is chosen by a prior, and the pi
 are the same function.  It has no kernel either, since a singular value decomposition is not a short one.
 """
 
-import time
 from dataclasses import dataclass
 from functools import partial
 
@@ -65,19 +64,9 @@ def recipe(sigma):
 
 
 def main():
-    from skimage import data
+    from comparing import compare
 
-    truth = data.camera()[100:356, 100:356].astype(np.float32)
-    sigma = 25.0
-    noisy = truth + np.random.default_rng(0).normal(0, sigma, truth.shape).astype(np.float32)
-    print(f"{truth.shape[0]} x {truth.shape[1]}, sigma {sigma:g}")
-    for name, method in {"low rank": recipe(sigma), "nl-ridge": "nl-ridge", "best": "best"}.items():
-        nlridge.denoise(noisy[:64, :64], sigma, method=method)  # compile
-        start = time.perf_counter()
-        clean = nlridge.denoise(noisy, sigma, method=method)
-        seconds = time.perf_counter() - start
-        error = np.mean((np.clip(clean, 0, 255) - truth) ** 2)
-        print(f"  {name:16s} {seconds:7.3f} s {10 * np.log10(255**2 / error):7.2f} dB")
+    compare({"low rank": recipe(25), "nl-ridge": "nl-ridge", "best": "best"})
 
 
 if __name__ == "__main__":

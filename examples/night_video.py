@@ -16,7 +16,7 @@ import nlridge
 
 
 def street(number, height=180, width=240):
-    """Draw frame `number` of a street at night, in colour, as floats from 0 to 255: a pan, and lights of a car."""
+    """Draw frame `number` of a street at night, in color, as floats from 0 to 255: a pan, and lights of a car."""
     y, x = np.mgrid[:height, :width]
     x = x + 1.5 * number  # the camera pans
     houses = 18 + 10 * np.floor(x / 37 % 3)

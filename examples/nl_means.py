@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 import nlridge
-from nlridge.kernels import kernel, padded, patch_variance
+from nlridge.core.kernels import kernel, padded, patch_variance
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ minimise it are a triangle, wₖ ~ max(1 - ρₖ / a, 0), whose width a has a cl
 choose, unlike in NL-means (examples/nl_means.py).  As there, f_Θ(Y) = YΘ, without a second step.
 """
 
-import time
 from dataclasses import dataclass
 from functools import partial
 
@@ -71,23 +70,10 @@ def recipe(sigma):
 
 def main():
     import nl_means
-    from skimage import data
+    from comparing import compare
 
-    truth = data.camera()[100:356, 100:356].astype(np.float32)
-    sigma = 25.0
-    noisy = truth + np.random.default_rng(0).normal(0, sigma, truth.shape).astype(np.float32)
-    methods = {
-        "optimal weights": recipe(sigma),
-        "NL-means": nlridge.Recipe(nl_means.NLMeans(), nl_means.SETTINGS),
-    }
-    print(f"{truth.shape[0]} x {truth.shape[1]}, sigma {sigma:g}")
-    for name, method in methods.items():
-        nlridge.denoise(noisy[:64, :64], sigma, method=method)  # compile
-        start = time.perf_counter()
-        clean = nlridge.denoise(noisy, sigma, method=method)
-        seconds = time.perf_counter() - start
-        error = np.mean((np.clip(clean, 0, 255) - truth) ** 2)
-        print(f"  {name:16s} {seconds:7.3f} s {10 * np.log10(255**2 / error):7.2f} dB")
+    means = nlridge.Recipe(nl_means.NLMeans(), nl_means.SETTINGS)
+    compare({"optimal weights": recipe(25), "NL-means": means})
 
 
 if __name__ == "__main__":

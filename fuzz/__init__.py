@@ -7,7 +7,8 @@ if there is one, is called once before the first case, and must not start thread
 
 `fuzz.api` calls the public functions with arguments from `fuzz.arguments`, `fuzz.damaged_files` and
 `fuzz.hostile_zarr` read files that are damaged. `fuzz.faults` is a program of its own: it kills a run, or fills the
-disk, at every operation on files.
+disk, at every operation on files. So are `fuzz.guided`, which searches for files that break a reader, and `fuzz.stress`,
+which keeps the studio, a batch or a cluster under load and faults.
 """
 
 import os

@@ -298,7 +298,7 @@ def _on_disk(random: Random, folder: Path) -> None:
         options["mask"] = mask_of(random, shape)
     out = str(folder / one_of(random, ("a.npy", "a.zarr")))
     tiled = _performed(
-        nlridge.denoise, image, out=out, tile=mostly(random, 64), workers=1, **options
+        nlridge.denoise_to_disk, image, out=out, tile=mostly(random, 64), workers=1, **options
     )
     whole = nlridge.denoise(image, workers=1, **options)
     assert np.array_equal(np.asarray(tiled[...]), whole, equal_nan=True), "tiles differ"

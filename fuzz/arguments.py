@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 import nlridge
-from nlridge.families import BM3D, Bayes, Ridge, TwoSided
+from nlridge.core.families import BM3D, Bayes, Ridge, TwoSided
 
 Random = np.random.Generator
 
@@ -410,7 +410,7 @@ def common_options(random: Random, shape: Shape) -> dict[str, Any]:
     if random.random() < 0.2:
         options["strength"] = mostly(random, one_of(random, (0.01, 0.5, 2, 100)), 0.8)
     if random.random() < 0.2:
-        options["colour"] = mostly(random, one_of(random, (0.01, 0.5, 2, 100)), 0.8)
+        options["color"] = mostly(random, one_of(random, (0.01, 0.5, 2, 100)), 0.8)
     if random.random() < 0.2:
         options["data_range"] = mostly(random, one_of(random, (1, 255, 1e-200, 1e200)), 0.8)
     if random.random() < 0.2:

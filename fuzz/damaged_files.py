@@ -10,19 +10,19 @@ from pathlib import Path
 
 import numpy as np
 
+from nlridge.apps.jobs.pictures import clean_picture
 from nlridge.files import Layer, Picture, format_of, read, suffix_of, suffixes, write
-from nlridge.jobs.pictures import clean_picture
 
 from .intact_files import Random, intact_file
 
-_COLOUR_ONLY = (".webp", ".bmp", ".ppm")  # gray is read back as colour
-_COLOUR_IF_TRANSPARENT = (".heic", ".heif", ".hif")
+_COLOR_ONLY = (".webp", ".bmp", ".ppm")  # gray is read back as color
+_COLOR_IF_TRANSPARENT = (".heic", ".heif", ".hif")
 _LARGEST = 20_000  # larger images are read and written, but not denoised
 _EXTREMES = (0, 1, 2, 3, 5, 255, 256, 4096, 65535, 2**20, 2**31 - 1, 2**31, 2**32 - 1)
 
 
 def warm_up() -> None:
-    """Compile the kernels for gray images and colours, in both types."""
+    """Compile the kernels for gray images and colors, in both types."""
     image = np.random.default_rng(0).normal(100, 10, (16, 16, 3))
     for dtype in (np.float32, np.float64):
         for pixels, axes in ((image[..., 0], "YX"), (image, "YXC")):
@@ -37,7 +37,7 @@ def run(seed: int, folder: Path) -> None:
     for _ in range(rng.integers(1, 4)):
         data = _DAMAGES[rng.integers(len(_DAMAGES))](rng, data)
     if suffix == ".png" and rng.random() < 0.7:
-        data = _with_checksums(data)  # or it would be refused before anything else is read
+        data = with_checksums(data)  # or it would be refused before anything else is read
     if suffix.endswith((".gz", ".bz2")):
         data = bz2.compress(data) if suffix.endswith(".bz2") else gzip.compress(data, mtime=0)
         if rng.random() < 0.3:
@@ -85,10 +85,10 @@ def _expect_readable(target: Path, written: Picture) -> None:
     sizes = [sum(layer.pixels.size for layer in picture.layers) for picture in (written, again)]
     if written.alpha is not None and plain:
         sizes[0] += written.alpha.size
-    colour_only = _COLOUR_ONLY + (_COLOUR_IF_TRANSPARENT if written.alpha is not None else ())
-    coloured = target.suffix in colour_only and sizes[1] == 3 * sizes[0]  # what was gray
-    coloured |= target.suffix == ".gif" and sizes[0] == 3 * sizes[1]  # colours that were all gray
-    assert sizes[0] == sizes[1] or coloured, f"{sizes[0]} numbers were written, {sizes[1]} read"
+    color_only = _COLOR_ONLY + (_COLOR_IF_TRANSPARENT if written.alpha is not None else ())
+    colored = target.suffix in color_only and sizes[1] == 3 * sizes[0]  # what was gray
+    colored |= target.suffix == ".gif" and sizes[0] == 3 * sizes[1]  # colors that were all gray
+    assert sizes[0] == sizes[1] or colored, f"{sizes[0]} numbers were written, {sizes[1]} read"
 
 
 def _place(rng: Random, data: bytes) -> int:
@@ -189,7 +189,7 @@ _DAMAGES: list[Callable[[Random, bytes], bytes]] = [
 ] * 4 + [_empty]  # fmt: skip
 
 
-def _with_checksums(data: bytes) -> bytes:
+def with_checksums(data: bytes) -> bytes:
     """A PNG file with the right checksums, as far as its chunks can be followed."""
     at, repaired = 8, data[:8]
     while at + 12 <= len(data):

@@ -28,10 +28,10 @@ import tifffile  # noqa: F401 (imported once, not in each process)
 import zarr
 
 import nlridge
-from nlridge.files import atomic
-from nlridge.jobs.pictures import clean_file
-from nlridge.jobs.tiled import clean_tiled
-from nlridge.pages import report
+from nlridge import atomic
+from nlridge.apps.jobs.pictures import clean_file
+from nlridge.apps.jobs.tiled import clean_tiled
+from nlridge.apps.pages import report
 
 _KILLED, _FULL, _REFUSED, _WRONG = 71, 72, 73, 74  # exit codes
 
@@ -56,8 +56,8 @@ def _tiled(folder: Path, suffix: str, source: str = "in.npy") -> None:
 
 def _tiled_by_function(folder: Path) -> None:
     """By `denoise`, which refuses to overwrite a result."""
-    nlridge.denoise(
-        np.load(folder / "in.npy"), 20, method="fast", workers=1, out=folder / "out.zarr", tile=64
+    nlridge.denoise_to_disk(
+        np.load(folder / "in.npy"), folder / "out.zarr", 20, method="fast", workers=1, tile=64
     )
 
 
@@ -65,8 +65,8 @@ def _with_mask_and_map(folder: Path) -> None:
     """Some pixels are missing, and take their values from the pilot in the second step."""
     image = np.load(folder / "in.npy")
     sigma = np.where(image > 150, 200.0, 20.0)
-    nlridge.denoise(
-        image, sigma, mask=image < 60, method="fast", workers=1, out=folder / "out.npy", tile=64
+    nlridge.denoise_to_disk(
+        image, folder / "out.npy", sigma, mask=image < 60, method="fast", workers=1, tile=64
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import zarr
 
 import nlridge
-from nlridge.jobs.tiled import clean_tiled
+from nlridge.apps.jobs.tiled import clean_tiled
 from nlridge.large.disk import open_array
 
 _METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup")
@@ -36,8 +36,8 @@ def run(seed: int, folder: Path) -> None:
     stack_axis = 0 if image.ndim == 3 else None
     try:
         if array is not None:
-            result = nlridge.denoise(
-                array, sigma, method="fast", workers=1, stack_axis=stack_axis, out=out, tile=64
+            result = nlridge.denoise_to_disk(
+                array, out, sigma, method="fast", workers=1, stack_axis=stack_axis, tile=64
             )
         else:
             result = _clean(source, out, sigma, "YX" if stack_axis is None else "TYX")

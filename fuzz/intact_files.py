@@ -98,8 +98,8 @@ def _tga(rng: Random) -> tuple[str, bytes]:
 
 def _gif(rng: Random) -> tuple[str, bytes]:
     shape = (int(rng.integers(1, 4)), *_sides(rng))
-    colours = int(rng.choice([0, 3, 4]))
-    stack = _pixels(rng, np.uint8, *shape, *((colours,) if colours else ()))
+    colors = int(rng.choice([0, 3, 4]))
+    stack = _pixels(rng, np.uint8, *shape, *((colors,) if colors else ()))
     first, *others = map(Image.fromarray, stack)
     return ".gif", _by_pillow(first, "GIF", save_all=True, append_images=others, duration=50)
 
@@ -136,7 +136,7 @@ def _by_pillow(image: Image.Image, kind: str, **options: Any) -> bytes:
 
 def _tiff(rng: Random) -> tuple[str, bytes]:
     kind = rng.choice(
-        ["plain", "pages", "ome", "imagej", "shaped", "colour", "jpeg", "image", "pyramid"]
+        ["plain", "pages", "ome", "imagej", "shaped", "color", "jpeg", "image", "pyramid"]
     )
     dtype = rng.choice(["u1", "u2", "f4"])
     frames = int(rng.integers(2, 5))
@@ -171,9 +171,9 @@ def _tiff(rng: Random) -> tuple[str, bytes]:
     else:
         with tifffile.TiffWriter(data, **form) as file:
             for _ in range(frames if kind == "pages" else 1):
-                pixels = _pixels(rng, dtype, height, width, *((4,) if kind == "colour" else ()))
-                colours = {"photometric": "rgb", "extrasamples": ["unassalpha"]} if kind == "colour" else {}  # fmt: skip
-                file.write(pixels, metadata=None, contiguous=False, **colours, **options)
+                pixels = _pixels(rng, dtype, height, width, *((4,) if kind == "color" else ()))
+                colors = {"photometric": "rgb", "extrasamples": ["unassalpha"]} if kind == "color" else {}  # fmt: skip
+                file.write(pixels, metadata=None, contiguous=False, **colors, **options)
     return ".tif", data.getvalue()
 
 

@@ -73,7 +73,7 @@ def lif_bytes(pixels: Pixels, axes: str, *, spacing: Any = (), channels: Any = (
     count = pixels.shape[axes.index("C")] if "C" in axes else 1
     step = pixels.strides[axes.index("C")] if "C" in axes else 0
     bits = 8 * pixels.dtype.itemsize
-    colours = "".join(
+    colors = "".join(
         f'<ChannelDescription DataType="{int(pixels.dtype.kind == "f")}" ChannelTag="0" Resolution="{bits}" '
         f'NameOfMeasuredQuantity="{name}" Min="0" Max="1" Unit="" LUTName="Gray" IsLUTInverted="0" '
         f'BytesInc="{step * k}" BitInc="0"/>'
@@ -83,7 +83,7 @@ def lif_bytes(pixels: Pixels, axes: str, *, spacing: Any = (), channels: Any = (
     )
     xml = (
         '<LMSDataContainerHeader Version="2"><Element Name="Project"><Children><Element Name="Cells"><Data><Image>'
-        f"<ImageDescription><Channels>{colours}</Channels><Dimensions>{dimensions}</Dimensions></ImageDescription>"
+        f"<ImageDescription><Channels>{colors}</Channels><Dimensions>{dimensions}</Dimensions></ImageDescription>"
         f'</Image></Data><Memory Size="{pixels.nbytes}" MemoryBlockID="MemBlock_1"/></Element></Children></Element>'
         "</LMSDataContainerHeader>"
     )

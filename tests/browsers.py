@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
+try:
+    import selenium
+except ModuleNotFoundError:
+    selenium = None
+
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 needs_browser = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER),
+    not (selenium and CHROMIUM and DRIVER),
     reason="no browser: install Debian's chromium and chromium-driver to run this",
 )
 

@@ -3,7 +3,7 @@
 import numpy as np
 from PIL import Image
 
-from nlridge.cli import main
+from nlridge.apps.cli import main
 
 
 def save(path, seed=0, size=32, sigma=20):

@@ -73,7 +73,7 @@ def scene(kind, shape=(90, 44)):
         noisy = clean + np.sqrt(3 * clean) * noise_of(blur, shape)
         return noisy, {"noise": CorrelatedNoise.from_kernel(PoissonGaussianNoise(3), blur)}
     clean = np.stack([clean, 0.8 * clean + 20, 0.5 * clean])
-    if kind == "colour":
+    if kind == "color":
         mixing = np.array([[1, 0.5, 0], [0.2, 1, 0.5], [0, 0.5, 1]])
         mixing /= np.linalg.norm(mixing, axis=1, keepdims=True)
         noise = np.einsum("ij,jyx->iyx", mixing, noise_of(blur, clean.shape))

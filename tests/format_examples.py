@@ -14,7 +14,7 @@ from format_contract import CHANNELS, SPACING, Example
 from fuzz.microscopes import czi_bytes, lif_bytes, nd2_bytes
 from PIL import Image
 
-from nlridge.cli import main
+from nlridge.apps.cli import main
 
 mrcfile = pytest.importorskip("mrcfile")
 nibabel = pytest.importorskip("nibabel")
@@ -28,7 +28,7 @@ def pillow(path, pixels, axes):
 
 
 def tga_bytes(pixels):
-    """A TGA file of colours, the first row at the top."""
+    """A TGA file of colors, the first row at the top."""
     height, width, _ = pixels.shape
     header = struct.pack("<BBBHHBHHHHBB", 0, 0, 2, 0, 0, 0, 0, 0, width, height, 24, 0x20)
     return header + pixels[..., ::-1].tobytes()
@@ -121,13 +121,13 @@ def dicom_dataset(pixels, **elements):
     data.PixelSpacing, data.SpacingBetweenSlices = [SPACING[1], SPACING[2]], SPACING[0]
     data.add_new((0x0011, 0x0010), "LO", "A COMPANY")
     data.add_new((0x0011, 0x1001), "LO", "something private")
-    colour = pixels.shape[-1] == 3
-    data.Rows, data.Columns = pixels.shape[-3:-1] if colour else pixels.shape[-2:]
-    data.SamplesPerPixel = 3 if colour else 1
-    data.PhotometricInterpretation = "RGB" if colour else "MONOCHROME2"
-    if colour:
+    color = pixels.shape[-1] == 3
+    data.Rows, data.Columns = pixels.shape[-3:-1] if color else pixels.shape[-2:]
+    data.SamplesPerPixel = 3 if color else 1
+    data.PhotometricInterpretation = "RGB" if color else "MONOCHROME2"
+    if color:
         data.PlanarConfiguration = 0
-    if pixels.ndim - colour == 3:
+    if pixels.ndim - color == 3:
         data.NumberOfFrames = len(pixels)
     data.BitsAllocated = data.BitsStored = 8 * pixels.dtype.itemsize
     data.HighBit, data.PixelRepresentation = data.BitsStored - 1, int(pixels.dtype.kind == "i")

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nlridge import Estimator, Family, Recipe, Step
-from nlridge.engines.groups import ESTIMATE
-from nlridge.kernels.compile import compiled
-from nlridge.kernels.simd import LANES
+from nlridge.core.engines.groups import ESTIMATE
+from nlridge.core.kernels.compile import compiled
+from nlridge.core.kernels.simd import LANES
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from astropy.io import fits
 from PIL import Image, ImageCms
 
 from nlridge import to_dtype
-from nlridge.cli import main
+from nlridge.apps.cli import main
 
 PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 

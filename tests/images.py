@@ -1,4 +1,4 @@
-"""Images for the tests: a texture, photographs in gray and in colour, and noise."""
+"""Images for the tests: a texture, photographs in gray and in color, and noise."""
 
 import numpy as np
 from skimage import data

@@ -4,10 +4,10 @@ import numpy as np
 from large_images import GIVEN
 
 import nlridge
-from nlridge.algorithm.tuning import Tuning
 from nlridge.api.sequences import ArrayFrames
+from nlridge.core.algorithm.tuning import Tuning
 from nlridge.planning.options import checked_options
-from nlridge.video.planning import plan_sequence
+from nlridge.planning.sequences import plan_sequence
 
 
 def moving(count, height=40, width=44, channels=(), seed=0):
@@ -38,7 +38,7 @@ CASES = {
     "gray": (moving(20), GIVEN),
     "of unknown noise": (moving(20), {}),
     "uint8": (np.clip(moving(10), 0, 255).astype(np.uint8), {"sigma": 20}),
-    "colour": (
+    "color": (
         np.moveaxis(moving(7, channels=(3,)), 1, -1),
         {"channel_axis": -1, "method": "fast", **GIVEN},
     ),
@@ -57,7 +57,7 @@ LAYOUTS = {
     "a volume with its spacing": (VOLUME, {"depth_axis": 0, "spacing": (2, 2, 2)}),
     "a volume": (np.moveaxis(VOLUME, 0, 2), {"depth_axis": 2}),
     "a stack of videos": (moving(6, 30, 34, (2,)), {"time_axis": 0, "stack_axis": 1}),
-    "a stack of videos in colour": (
+    "a stack of videos in color": (
         np.moveaxis(moving(6, 30, 34, (2, 3)), 0, 1),
         {"stack_axis": 0, "time_axis": 1, "channel_axis": 2},
     ),

@@ -4,9 +4,10 @@ import numpy as np
 from scipy.fft import dctn, idctn
 
 
-def settings_of(step):
-    """The settings of a step, as functions of this file take them."""
-    return step.patch_size, step.group_size, step.stride, step.window, step.every
+def settings_of(step, sigma=0.0):
+    """The settings of a step, as functions of this file take them; `nearness` needs the level of the noise."""
+    cost = step.nearness * (sigma / 32) ** 2
+    return step.patch_size, step.group_size, step.stride, step.window, step.every, cost
 
 
 def references(length, patch, stride, start=0):
@@ -14,11 +15,11 @@ def references(length, patch, stride, start=0):
     return sorted({0, *range(start, length - patch + 1, stride), length - patch})
 
 
-def similar(guide, y, x, patch, group, window, every=1, gap=0):
+def similar(guide, y, x, patch, group, window, every=1, gap=0, cost=0.0):
     """Corners of the patches in the window around (y, x) that are most similar to the patch there, the nearest first.
 
     The patch itself comes first, with those that cover the gap between it and the next reference patch, if there is one.
-    Ties go to the first in reading order.
+    A patch r pixels away counts as farther by `cost` r² for each pixel that is compared. Ties go to the first in reading order.
     """
     height, width = guide.shape[-2:]
     radius = window // 2
@@ -33,7 +34,8 @@ def similar(guide, y, x, patch, group, window, every=1, gap=0):
         i, j = corner
         if i - y in (0, max(gap, 0)) and j - x in (0, max(gap, 0)):
             return -1.0
-        return np.sum((guide[..., i : i + patch : every, j : j + patch : every] - reference) ** 2)
+        difference = guide[..., i : i + patch : every, j : j + patch : every] - reference
+        return np.sum(difference**2 + cost * ((i - y) ** 2 + (j - x) ** 2))
 
     return sorted(candidates, key=lambda corner: (distance(corner), corner))[:group]
 
@@ -43,7 +45,7 @@ def group_matrix(image, corners, patch):
     return np.stack([image[i : i + patch, j : j + patch].ravel() for i, j in corners], axis=1)
 
 
-def step(noisy, guide, estimate, patch, group, stride, window, every=1):
+def step(noisy, guide, estimate, patch, group, stride, window, every=1, cost=0.0):
     """One step: for each reference patch, group, denoise and put back.
 
     estimate(Y, X) returns the denoised patches and their weights.
@@ -51,7 +53,7 @@ def step(noisy, guide, estimate, patch, group, stride, window, every=1):
     total, weight = np.zeros(noisy.shape), np.zeros(noisy.shape)
     for y in references(noisy.shape[0], patch, stride):
         for x in references(noisy.shape[1], patch, stride):
-            corners = similar(guide, y, x, patch, group, window, every, stride - patch)
+            corners = similar(guide, y, x, patch, group, window, every, stride - patch, cost)
             Y, X = group_matrix(noisy, corners, patch), group_matrix(guide, corners, patch)
             denoised, weights = estimate(Y, X)
             for k, (i, j) in enumerate(corners):
@@ -62,7 +64,7 @@ def step(noisy, guide, estimate, patch, group, stride, window, every=1):
 
 
 def two_steps(noisy, estimates, first, second):
-    """Both steps; `first` and `second` are (patch, group, stride, window, every)."""
+    """Both steps; `first` and `second` are (patch, group, stride, window, every, cost)."""
     noisy = np.asarray(noisy, np.float64)
     pilot = step(noisy, noisy, estimates[0], *first)
     return step(noisy, pilot, estimates[1], *second)
@@ -165,18 +167,18 @@ def rounds(noisy, pilot, sigma, estimate, settings, count, keep, blend):
     """The second step, on an image with less and less noise.
 
     Every other round searches for groups, each time around other reference patches. `settings` are those of the first
-    two rounds and of the later ones, both as (patch, group, stride, window, every).
+    two rounds and of the later ones, both as (patch, group, stride, window, every, cost).
     """
     partly, result = noisy, pilot
     corners = {}
     for i in range(count):
         tau = keep * (1 - (i + 1) / count)
-        patch, group, stride, window, every = settings[min(i // 2, 1)]
+        patch, group, stride, window, every, cost = settings[min(i // 2, 1)]
         if i % 2 == 0:
             guide = blend * result + (1 - blend) * partly
             start = stride // 2 if i % 4 == 2 else 0
             corners = {
-                (y, x): similar(guide, y, x, patch, group, window, every, stride - patch)
+                (y, x): similar(guide, y, x, patch, group, window, every, stride - patch, cost)
                 for y in references(noisy.shape[0], patch, stride, start)
                 for x in references(noisy.shape[1], patch, stride, start)
             }

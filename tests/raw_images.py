@@ -20,17 +20,17 @@ XYZ_TO_SRGB = np.array(
 
 
 def scene(height=192, width=256):
-    """A colourful scene in linear light, as a camera sees it."""
+    """A colorful scene in linear light, as a camera sees it."""
     y, x = np.mgrid[:height, :width] / 32
     brightness = 0.25 + 0.2 * np.sin(2 * x + y) * np.cos(3 * y) + 0.2 * ((x // 2 + y // 2) % 2)
-    colours = [1 + 0.3 * np.sin(x + k) for k in range(3)]
-    return np.stack([brightness * colour for colour in colours], axis=-1) / (2 * np.array(BALANCE))
+    colors = [1 + 0.3 * np.sin(x + k) for k in range(3)]
+    return np.stack([brightness * color for color in colors], axis=-1) / (2 * np.array(BALANCE))
 
 
 def mosaic_of(image, pattern="RGGB"):
     mosaic = np.empty(image.shape[:2])
-    for k, colour in enumerate(pattern):
-        mosaic[k // 2 :: 2, k % 2 :: 2] = image[k // 2 :: 2, k % 2 :: 2, "RGB".index(colour)]
+    for k, color in enumerate(pattern):
+        mosaic[k // 2 :: 2, k % 2 :: 2] = image[k // 2 :: 2, k % 2 :: 2, "RGB".index(color)]
     return mosaic
 
 

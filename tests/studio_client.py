@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nlridge.studio.limits import Limits
+from nlridge.apps.studio.limits import Limits
 
 pytest.importorskip("starlette", reason="starlette is not installed: the studio needs it")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: the studio needs it")
@@ -107,7 +107,7 @@ class Page:
             return status, data, headers
         with Image.open(io.BytesIO(data)) as opened:
             pixels = np.asarray(opened)  # WebP has no gray
-        return status, pixels if image["colour"] else pixels[..., 0], headers
+        return status, pixels if image["color"] else pixels[..., 0], headers
 
     def save(self, image, **message):
         return self("POST", f"/api/images/{image['id']}/save", {"where": "download", **message})
@@ -142,7 +142,7 @@ class Page:
 @contextmanager
 def serving(folder, given=None, **limits):
     """A studio in this process."""
-    from nlridge.studio.server import Running, listening
+    from nlridge.apps.studio.server import Running, listening
 
     folder.mkdir(exist_ok=True)
     with listening("127.0.0.1", None) as listener:
@@ -153,7 +153,7 @@ def serving(folder, given=None, **limits):
             yield running
         finally:
             running.stop()
-            thread.join(20)
+            thread.join(120)
             assert not thread.is_alive()
 
 
@@ -164,10 +164,14 @@ def until(condition, seconds=60):
         time.sleep(0.01)
 
 
-def raw(host, data, wait=5.0):
-    """Send bytes to the server, and return all that comes back."""
+def connect(host, timeout=None):
     name, _, port = host.partition(":")
-    with socket.create_connection((name, int(port)), timeout=wait) as connection:
+    return socket.create_connection((name, int(port)), timeout)
+
+
+def raw(host, data, wait=60.0):
+    """Send bytes to the server, and return all that comes back."""
+    with connect(host, wait) as connection:
         received = b""
         try:
             connection.sendall(data)

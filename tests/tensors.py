@@ -5,8 +5,8 @@ import pytest
 from skimage import data
 
 import nlridge
-from nlridge.algorithm.settings import CoarseScale, Recipe, Rounds, Step
-from nlridge.families import Ridge, TwoSided
+from nlridge.core.algorithm.settings import CoarseScale, Recipe, Rounds, Step
+from nlridge.core.families import Ridge, TwoSided
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 

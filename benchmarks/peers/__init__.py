@@ -22,7 +22,7 @@ folders = SimpleNamespace(
 )
 """Where the user's files are."""
 
-EXAMPLES = ("low_rank", "optimal_weights")
+EXAMPLES = ("low_rank", "optimal_weights", "pewa", "plr")
 """The methods that are examples of this package."""
 
 _ABOUT = {

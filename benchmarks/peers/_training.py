@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ..images import colour
+from ..images import color
 from ..progress import shown
 from . import folders
 
@@ -62,13 +62,13 @@ class Trained:
 
     def __call__(self, noisy, sigma):
         noisy = np.asarray(noisy, np.float32)
-        planes = noisy if colour(noisy) is None else np.moveaxis(noisy, -1, 0)
+        planes = noisy if color(noisy) is None else np.moveaxis(noisy, -1, 0)
         image = torch.tensor(planes / 255).reshape(1, -1, *noisy.shape[:2])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             result = self._train(image, self._checkpoint(noisy))
         denoised = 255 * result[0].numpy()
-        return denoised[0] if colour(noisy) is None else np.moveaxis(denoised, 0, -1)
+        return denoised[0] if color(noisy) is None else np.moveaxis(denoised, 0, -1)
 
     def _checkpoint(self, noisy):
         case = repr(

@@ -7,13 +7,13 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from ..images import colour
+from ..images import color
 from . import _weights
 
 
 def denoiser():
     def call(noisy, sigma):
-        gray = colour(noisy) is None
+        gray = color(noisy) is None
         network = read(_weights.find("ffdnet-gray" if gray else "ffdnet-color"), 1 if gray else 3)
         planes = noisy[None] if gray else np.moveaxis(noisy, -1, 0)
         image = torch.tensor(np.asarray(planes, np.float32) / 255)[None]

@@ -2,13 +2,13 @@
 
 import nlridge
 
-from ..images import colour
+from ..images import color
 
 
 def denoiser():
     from examples.optimal_weights import recipe
 
     def call(noisy, sigma):
-        return nlridge.denoise(noisy, sigma, method=recipe(sigma), channel_axis=colour(noisy))
+        return nlridge.denoise(noisy, sigma, method=recipe(sigma), channel_axis=color(noisy))
 
     return call

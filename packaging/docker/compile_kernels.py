@@ -1,4 +1,4 @@
-"""Compile and cache the kernels that the command line uses most: each method, in gray and colour, still and moving."""
+"""Compile and cache the kernels that the command line uses most: each method, in gray and color, still and moving."""
 
 import numpy as np
 

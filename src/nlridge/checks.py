@@ -1,4 +1,4 @@
-"""Checks of single arguments, and how error messages show their values."""
+"""Checks of single arguments."""
 
 import math
 import operator
@@ -7,23 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from .errors import ArgumentError, ArgumentTypeError
+
 LARGEST = 1e300  # sums and differences of larger numbers may overflow
-_LONGEST = 80  # characters of a value shown in a message
-
-
-def shown(value: Any) -> str:
-    """The repr of a value, on one line and shortened if it is long."""
-    try:
-        text = " ".join(repr(value).split())
-    except Exception:  # an integer with too many digits, or an object whose repr fails
-        return f"of type {type(value).__name__}"
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]} ..."
 
 
 def number(name: str, value: Any) -> float:
     """Convert a real number of any type to a float; numbers beyond the range of floats become infinite."""
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name} is {shown(value)}; expected a number")
+        raise ArgumentTypeError(name, value, "a number")
     try:
         return float(value)
     except OverflowError:
@@ -35,9 +27,9 @@ def checked_positive(name: str, value: Any) -> float:
     try:
         shape = np.shape(value)
     except ValueError:  # a ragged sequence
-        raise TypeError(f"{name} is {shown(value)}; expected a single positive number") from None
+        raise ArgumentTypeError(name, value, "a single positive number") from None
     if shape:
-        raise ValueError(f"{name} has shape {shape}; expected a single positive number")
+        raise ArgumentError(name, shape, "a single positive number", "has shape {value}")
     try:
         if isinstance(value, str | bytes | bool) or value is np.ma.masked:
             raise TypeError
@@ -45,13 +37,11 @@ def checked_positive(name: str, value: Any) -> float:
     except OverflowError:
         number = math.inf
     except (TypeError, ValueError):
-        raise TypeError(f"{name} is {shown(value)}; expected a positive number") from None
+        raise ArgumentTypeError(name, value, "a positive number") from None
     if 0 < number <= 1e-300 or number >= LARGEST:
-        raise ValueError(
-            f"{name} is {shown(value)}; expected a positive number between 1e-300 and {LARGEST:g}"
-        )
+        raise ArgumentError(name, value, f"a positive number between 1e-300 and {LARGEST:g}")
     if not number > 0:
-        raise ValueError(f"{name} is {shown(value)}; expected a positive number")
+        raise ArgumentError(name, value, "a positive number")
     return number
 
 
@@ -62,11 +52,11 @@ def checked_whole(
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} is {shown(value)}; expected {expected}") from None
+        raise ArgumentTypeError(name, value, expected) from None
     if number < least:
-        raise ValueError(f"{name} is {shown(number)}; expected at least {least}")
+        raise ArgumentError(name, number, f"at least {least}")
     if number > most:
-        raise ValueError(f"{name} is {shown(number)}; expected at most {most}")
+        raise ArgumentError(name, number, f"at most {most}")
     return number
 
 

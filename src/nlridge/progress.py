@@ -1,4 +1,4 @@
-"""Progress: the work reports each part that it has done, and the caller sees a bar or gets a callback."""
+"""Progress: the work reports each part that is done, as a bar or to a callback of the caller."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,14 +7,14 @@ from typing import Protocol, TypeAlias
 
 from tqdm import tqdm
 
-from .kernels.compile import announcing
+from .core.kernels.compile import announcing
 
 Progress: TypeAlias = bool | Callable[[int, int], object]
 """True for a progress bar, False for none, or a function that is called with (done, total)."""
 
 
 class Tick(Protocol):
-    """A function that the work calls for each part that it has done."""
+    """A function to call for each part of the work that is done."""
 
     def __call__(self, count: int = 1, *, already: bool = False) -> None:
         """Count `count` more parts as done.
@@ -25,7 +25,7 @@ class Tick(Protocol):
 
 @contextmanager
 def progress_reporter(progress: Progress, total: int, unit: str) -> Iterator[Tick]:
-    """Yield a function that counts up to `total`, and show the progress as the caller asked for."""
+    """Yield a function that counts up to `total`, and show the progress in the way the caller chose."""
     done = 0
 
     def tick(count: int = 1, *, already: bool = False) -> None:
@@ -36,7 +36,7 @@ def progress_reporter(progress: Progress, total: int, unit: str) -> Iterator[Tic
 
     if progress is True:
         with (
-            # Parts take different times: the mean rate since the start predicts more than the latest one.
+            # Parts take different times: the mean rate since the start predicts better than the latest one.
             tqdm(total=total, desc="denoising", unit=unit, leave=False, smoothing=0) as bar,
             announcing(bar.set_description_str),
         ):
@@ -57,7 +57,7 @@ def progress_reporter(progress: Progress, total: int, unit: str) -> Iterator[Tic
 
 @contextmanager
 def runs_reporter(progress: Progress, count: int) -> Iterator[list[Progress]]:
-    """Yield what to pass to each of several runs of about the same length, which follow one another."""
+    """Yield the `progress` argument for each of `count` runs of about the same length, one after the other."""
     if count == 1:
         yield [progress]
         return

@@ -5,7 +5,6 @@ Requires PyTorch: ``pip install torch``.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,32 +18,30 @@ except ImportError as error:
     raise not_installed("nlridge.torch needs", "torch") from error
 from torch import Tensor
 
-from .algorithm.framework import denoised
-from .algorithm.inputs import PlaneNoise
-from .algorithm.recipes import KINDS
-from .algorithm.settings import Recipe
-from .algorithm.tuning import Tuning
-from .arrays import as_array_like, to_device_of
-from .checks import checked_positive, shown
-from .engines.frames import Motion
-from .engines.torch import run_pass
+from .checks import checked_positive
+from .core.algorithm.recipes import IMAGE_KINDS
+from .core.algorithm.settings import Recipe
+from .core.algorithm.tuning import Tuning
+from .core.arrays import to_device_of
+from .core.patches.matching import FAR
+from .errors import ArgumentError, ArgumentTypeError
+from .images.tensor import frames_for, images_for
 from .noise import Noise
 from .noise.correlated import CorrelatedNoise
 from .noise.gaussian import GaussianNoise
-from .patches.matching import FAR
 from .planning.blind import estimated_noise
+from .planning.channels import Planes
 from .planning.doubts import VISIBLE, doubt_about_units, warn_about
 from .planning.elsewhere import explained
-from .planning.levels import FLOOR, UNKNOWN
+from .planning.levels import FLOOR, UNKNOWN, Levels
 from .planning.options import Options, checked_method
+from .planning.pixels import NoisyPixels
 from .planning.plan import Facts, Plan, plan_for
-from .video.flicker import gains_of
-from .video.motion import motions_of
-from .video.planning import sampled_numbers, with_depth
+from .planning.sequences import sampled_numbers, with_depth
+from .planning.way import Planned, denoised_image
+from .types import Array
 
 __all__ = ["NLRidge"]
-
-Array = npt.NDArray[np.float64]
 
 
 class NLRidge(torch.nn.Module):
@@ -62,15 +59,15 @@ class NLRidge(torch.nn.Module):
     strength : float, optional
         1 removes noise of the given sigma. Smaller or larger values treat the noise as weaker or stronger by that
         factor.
-    colour : float, optional
-        Factor on `strength` for the differences of colours, in images whose channels are correlated.
+    color : float, optional
+        Factor on `strength` for the color differences, in images whose channels are correlated.
     correlation : array_like, optional
         The autocorrelation of the noise, as for `nlridge.CorrelatedNoise`. By default, the noise is white.
     kind : {"image", "video", "volume"}, optional
         What a batch consists of, as for `nlridge.recipe`: single images, which is the default, the frames of a video in
         order, or the slices of a volume. Similar patches are searched for in the frames before and after as well.
     max_memory : int, optional
-        The approximate number of bytes that a call may use at a time, in addition to a few copies of the images. The
+        The approximate number of bytes that a call may use at a time, besides a few copies of the images. The
         default is a quarter of the free memory of a CUDA device, and 128 MiB elsewhere. If the device runs out of
         memory, a warning is issued, and the pass is repeated with half of it.
 
@@ -81,7 +78,7 @@ class NLRidge(torch.nn.Module):
     Notes
     -----
     The result is differentiable with respect to the images. The choices of similar patches, of settings and of the
-    colour transform are treated as constants. Intermediate results are not kept for the gradient but computed again.
+    color transform are treated as constants. Intermediate results are not kept for the gradient but computed again.
 
     Images of a batch that have the same recipe (always if `method` is a `Recipe`) and the same related channels are
     denoised together. Up to rounding, the result is that of each image by itself. The frames of a video or a volume
@@ -115,18 +112,18 @@ class NLRidge(torch.nn.Module):
         *,
         data_range: float = 1.0,
         strength: float = 1.0,
-        colour: float = 1.0,
+        color: float = 1.0,
         correlation: npt.ArrayLike | None = None,
         kind: str = "image",
         max_memory: int | None = None,
     ) -> None:
         super().__init__()
-        if kind not in KINDS:
-            raise ValueError(f"kind is {shown(kind)}; expected 'image', 'video' or 'volume'")
+        if kind not in IMAGE_KINDS:
+            raise ArgumentError("kind", kind, "'image', 'video' or 'volume'")
         self.method = checked_method(method)
         self.data_range = checked_positive("data_range", data_range)
-        self.tuning = Tuning(strength, colour)
-        self.noise: Noise = _WHITE if correlation is None else CorrelatedNoise(0, correlation)
+        self.tuning = Tuning(strength, color)
+        self.noise: Noise = _WHITE_NOISE if correlation is None else CorrelatedNoise(0, correlation)
         self.kind = kind
         self.is_video = kind == "video"  # which may flicker and move
         self.max_memory = (
@@ -140,8 +137,8 @@ class NLRidge(torch.nn.Module):
         words = (
             f"method={method!r}, data_range={self.data_range:g}, strength={self.tuning.strength:g}"
         )
-        if self.tuning.colour != 1:
-            words += f", colour={self.tuning.colour:g}"
+        if self.tuning.color != 1:
+            words += f", color={self.tuning.color:g}"
         if isinstance(self.noise, CorrelatedNoise):
             words += f", correlation=an array of shape {self.noise.correlation.shape}"
         return words if self.kind == "image" else f"{words}, kind={self.kind!r}"
@@ -165,24 +162,18 @@ class NLRidge(torch.nn.Module):
         Tensor
             The denoised images, with the shape, dtype and device of `x`.
         """
-        result, doubt = self.with_doubt(x, sigma)
-        warn_about(doubt)
-        return result
-
-    @torch.compiler.disable
-    def with_doubt(self, x: Tensor, sigma: float | Tensor | None) -> tuple[Tensor, str]:
-        """Return the denoised images, and why sigma is implausible, in a sentence, or an empty one."""
         _check_images(x)
         images = x if x.dtype == torch.float64 else x.to(torch.float32)
         sigmas = self._estimated(images) if sigma is None else _checked_sigma(sigma, images)
         with torch.autocast(x.device.type, enabled=False):
             result, doubt = self._denoised(images, sigmas)
-        return result.to(x.dtype), doubt
+        warn_about(doubt)
+        return result.to(x.dtype)
 
     def _estimated(self, images: Tensor) -> Tensor:
         """Estimate the level of white noise in each channel of each image, or of all frames that belong together."""
         if isinstance(self.noise, CorrelatedNoise):
-            raise ValueError("sigma is None; expected a number or a tensor with correlation")
+            raise ArgumentError("sigma", None, "a number or a tensor with correlation")
         batch = images.detach().cpu().numpy()
         _expect_finite(int(np.count_nonzero(~np.isfinite(batch))))
         together = self.kind != "image"
@@ -206,36 +197,27 @@ class NLRidge(torch.nn.Module):
             as_measured(images), sigmas, typical, as_measured(scaled)
         )
         plans = self._plans(levels, covariances, tuple(images.shape))
-        repeats = _repeats(images, sigmas) if self.is_video else [False] * len(images)
-        engine = partial(run_pass, max_memory=self.max_memory or _share_of_memory(images.device))
+        relative = sigmas / typical
+        repeats = [False] * len(images)
+        kind = images_for(images.device, self.max_memory)
+        if together:
+            repeats = _repeats(images, sigmas) if self.is_video else repeats
+            kind = frames_for(
+                images.device, images.shape[2], repeats, self.max_memory, is_video=self.is_video
+            )
         result = images.clone()
         for members in _images_by_plan(plans):
-            rows = to_device_of(images, list(members))[:, None]
-            first = plans[members[0]]
-            # The same channels of all members.
-            for parts in zip(*(plans[k].planes for k in members), strict=True):
-                columns = to_device_of(images, parts[0].channels)
-                rotation = as_array_like(np.stack([planes.matrix for planes in parts]), images)
-                noisy = torch.einsum("bpc,bchw->pbhw", rotation, scaled[rows, columns])
-                variance = _variance(sigmas / typical, images.shape, rotation, rows, columns)
-                gain, run = None, engine
-                if together:
-                    motions = [Motion()] * len(images)
-                    if self.is_video:
-                        gain, motions = _changes(noisy, repeats)
-                    run = partial(engine, motions=motions, height=images.shape[2])
-                if gain is not None:
-                    noisy, variance = noisy / gain, variance / gain**2
-                noise = PlaneNoise(variance, first.correlation(parts[0]))
-                *_, estimate = denoised(noisy, noise, first.recipe, run, self.tuning)
-                if gain is not None:
-                    estimate = estimate * gain
-                back = torch.einsum("bpc,pbhw->bchw", rotation, estimate)
-                result[rows, columns] = back * typical.expand_as(images[..., :1, :1])[rows, columns]
+            rows = to_device_of(images, list(members))
+            planned = _planned([plans[k] for k in members], relative)
+            known = _relative_levels(relative, rows, len(images))
+            noisy = NoisyPixels(planned.plan, scaled[rows].movedim(1, 0), None, known)
+            denoised = denoised_image(planned, noisy, kind).movedim(0, 1)
+            denoised = denoised * typical.expand_as(images[..., :1, :1])[rows]
+            result[rows] = torch.where(_is_denoised(planned.plan, images), denoised, images[rows])
         if any(repeats):
             source = np.maximum.accumulate(np.where(repeats, 0, np.arange(len(images))))
             result = result[to_device_of(images, source)]
-        # The range matters only for the choice of a recipe.
+        # The range matters only for choosing a recipe.
         data_range = self.data_range if isinstance(self.method, str) else np.inf
         return result, doubt_about_units(levels, *ends, data_range)
 
@@ -261,7 +243,7 @@ class NLRidge(torch.nn.Module):
         return [replace(plans[0], recipe=with_depth(plans[0].recipe, shape[0]))] * shape[0]
 
 
-_WHITE = GaussianNoise(0)  # needs no stabilising; the levels are passed beside it
+_WHITE_NOISE = GaussianNoise(0)  # needs no stabilising; the levels are passed separately
 
 
 def _images_by_plan(plans: Sequence[Plan]) -> list[list[int]]:
@@ -280,13 +262,16 @@ def _images_by_plan(plans: Sequence[Plan]) -> list[list[int]]:
 
 def _check_images(x: Any) -> None:
     if not isinstance(x, Tensor):
-        raise TypeError(f"x is of type {type(x).__name__}; expected a tensor")
+        raise ArgumentTypeError("x", type(x).__name__, "a tensor", "is of type {value}")
     if x.ndim != 4 or x.numel() == 0:
-        raise ValueError(
-            f"x has shape {tuple(x.shape)}; expected (batch, channels, height, width) and at least one pixel"
+        raise ArgumentError(
+            "x",
+            tuple(x.shape),
+            "(batch, channels, height, width) and at least one pixel",
+            "has shape {value}",
         )
     if not x.is_floating_point():
-        raise TypeError(f"x has dtype {x.dtype}; expected floats")
+        raise ArgumentTypeError("x", x.dtype, "floats", "has dtype {value}")
 
 
 def _checked_sigma(sigma: Any, images: Tensor) -> Tensor:
@@ -295,18 +280,14 @@ def _checked_sigma(sigma: Any, images: Tensor) -> Tensor:
         if isinstance(sigma, str) or (not isinstance(sigma, Sequence) and np.ndim(sigma) == 0):
             number = checked_positive("sigma", sigma)
             if not number <= torch.finfo(images.dtype).max:
-                raise ValueError(
-                    f"sigma is {shown(sigma)}; expected a number within the range of {images.dtype}"
-                )
+                raise ArgumentError("sigma", sigma, f"a number within the range of {images.dtype}")
             return images.new_full((1, 1, 1, 1), number)
         try:
             sigma = torch.as_tensor(sigma)
         except (TypeError, ValueError, RuntimeError):
-            raise TypeError(
-                f"sigma is {shown(sigma)}; expected a number or a tensor of numbers"
-            ) from None
+            raise ArgumentTypeError("sigma", sigma, "a number or a tensor of numbers") from None
     if sigma.is_complex() or sigma.dtype == torch.bool:
-        raise TypeError(f"sigma has dtype {sigma.dtype}; expected numbers")
+        raise ArgumentTypeError("sigma", sigma.dtype, "numbers", "has dtype {value}")
     sigmas = sigma.detach().to(images)
     if sigmas.ndim == 1:
         sigmas = sigmas[:, None, None, None]
@@ -315,9 +296,11 @@ def _checked_sigma(sigma: Any, images: Tensor) -> Tensor:
     if sigmas.ndim > 4 or any(
         a not in (1, b) for a, b in zip(sigmas.shape, images.shape, strict=False)
     ):
-        raise ValueError(
-            f"sigma has shape {tuple(sigma.shape)}; expected a number, one for each image, "
-            f"({len(images)},), or a shape that broadcasts against that of x, {tuple(images.shape)}"
+        raise ArgumentError(
+            "sigma",
+            tuple(sigma.shape),
+            f"a number, one for each image, ({len(images)},), or a shape that broadcasts against that of x, {tuple(images.shape)}",
+            "has shape {value}",
         )
     return sigmas
 
@@ -337,15 +320,6 @@ def _repeats(frames: Tensor, sigmas: Tensor) -> list[bool]:
     if len(sigmas) > 1:
         same &= (sigmas[1:] == sigmas[:-1]).flatten(1).all(1)
     return [False, *same.tolist()]
-
-
-def _changes(planes: Tensor, repeats: list[bool]) -> tuple[Tensor | None, list[Motion]]:
-    """The gain of each frame, or None if all are the same, and the motion of each."""
-    frames = planes[:1].detach().movedim(1, 0).cpu().numpy()
-    gains = np.array(list(gains_of(iter(frames))))[:, None, None]
-    about = zip(repeats, 1 / gains.ravel(), strict=True)
-    motions = list(motions_of(iter(frames / gains[:, None]), about))
-    return None if np.all(gains == 1) else as_array_like(gains[None], planes), motions
 
 
 def _median(values: Tensor) -> Tensor:
@@ -377,12 +351,18 @@ def _measured(
     levels, covariances = np.split(np.array(others), [batch * channels])
     _expect_finite(not_finite)
     if not (low >= 0 and high < np.inf and levels.min() > 0):
-        raise ValueError(
-            f"sigma ranges from {low:g} to {high:g}; expected finite numbers, most of them positive"
+        raise ArgumentError(
+            "sigma",
+            low,
+            "finite numbers, most of them positive",
+            f"ranges from {low:g} to {high:g}",
         )
     if not brightest < float(FAR):
-        raise ValueError(
-            f"sigma is {levels.min():.4g}; expected at least 1e-15 of the largest value of x"
+        raise ArgumentError(
+            "sigma",
+            levels.min(),
+            "at least 1e-15 of the largest value of x",
+            f"is {levels.min():.4g}",
         )
     shape = batch, channels, channels
     return levels.reshape(batch, -1), covariances.reshape(shape), (darkest, lightest)
@@ -390,24 +370,39 @@ def _measured(
 
 def _expect_finite(not_finite: float) -> None:
     if not_finite > 0:
-        raise ValueError(f"x has {not_finite:g} non-finite pixels; expected finite values")
+        raise ArgumentError(
+            "x", not_finite, "finite values", f"has {not_finite:g} non-finite pixels"
+        )
 
 
-def _variance(
-    relative: Tensor, shape: tuple[int, ...], rotation: Tensor, rows: Tensor, columns: Tensor
-) -> float | Tensor:
-    """The variance of the noise in the planes, from its level in the channels relative to the typical level."""
-    if relative.shape[2:] == (1, 1):
-        return 1.0
-    squares = relative.clip(FLOOR, UNKNOWN) ** 2  # bounds how far the weights of pixels can differ
-    if relative.shape[1] == 1:
-        return squares.expand(shape[0], 1, *shape[2:])[rows[:, 0]].movedim(1, 0)
-    return torch.einsum("bpc,bchw->pbhw", rotation**2, squares.expand(shape)[rows, columns])
+def _planned(plans: Sequence[Plan], relative: Tensor) -> Planned:
+    """One plan for images that are in units of their noise, from those of each."""
+    first = plans[0]
+    ones = np.ones(len(first.levels))
+    plane_sets = tuple(
+        Planes(planes[0].channels, np.stack([one.matrix for one in planes]))
+        for planes in zip(*(plan.planes for plan in plans), strict=True)
+    )
+    plan = replace(
+        first,
+        levels=ones,
+        scales=ones,
+        planes=plane_sets,
+        may_have_outliers=np.zeros(len(ones), bool),
+    )
+    is_map = relative.shape[2:] != (1, 1)
+    return Planned(plan, np.ones((1, 1, 1)), relative.shape[1] if is_map else None, False)
 
 
-def _share_of_memory(device: torch.device) -> int:
-    if device.type != "cuda":
-        return 2**27
-    free, _ = torch.cuda.mem_get_info(device)
-    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return (free + unused) // 4
+def _relative_levels(relative: Tensor, rows: Tensor, count: int) -> Levels:
+    """The levels of the noise of some images in units of the typical one, (channels or 1, batch, height, width)."""
+    bounded = relative.clip(FLOOR, UNKNOWN)  # bounds how far the weights of pixels can differ
+    levels: Any = bounded.expand(count, *bounded.shape[1:])[rows].movedim(1, 0)
+    return Levels(levels, np.ones(len(levels)), None)
+
+
+def _is_denoised(plan: Plan, images: Tensor) -> Tensor:
+    """Which channels are denoised, (1, channels, 1, 1)."""
+    channels = [channel for planes in plan.planes for channel in planes.channels]
+    chosen: Tensor = to_device_of(images, np.isin(np.arange(images.shape[1]), channels))
+    return chosen[None, :, None, None]

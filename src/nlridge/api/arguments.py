@@ -1,17 +1,18 @@
 """Checks of the arguments of the public functions, made before any work starts."""
 
 import os
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..checks import checked_whole, shown
-from ..planning.layout import Layout, layout_of
+from ..checks import checked_whole
+from ..core.arrays import is_sliceable, is_tensor
+from ..errors import ArgumentError, ArgumentTypeError, shown
+from ..planning.layout import Layout, SequenceAxis, layout_of
 from ..planning.missing import missing_pixels as missing_in
 from ..progress import Progress
-
-Mask: TypeAlias = npt.NDArray[np.bool_]
+from ..types import Mask, Pixels
 
 _READERS = {
     ".npy": "numpy.load({})",
@@ -26,11 +27,10 @@ def checked_image(
     mask: npt.ArrayLike | None,
     stack_axis: Any = None,
     channel_axis: Any = None,
+    sequence: SequenceAxis | None = None,
     *,
     may_be_stack: bool = True,
-    sequence_axis: Any = None,
-    sequence_name: str = "time_axis",
-) -> tuple[npt.NDArray[Any], Mask | None, Layout]:
+) -> tuple[Pixels, Mask | None, Layout]:
     """Return the image and its mask as (frames, channels, height, width), and the layout of the image.
 
     With frames that belong together, they are (stack, frames, channels, height, width).
@@ -43,18 +43,14 @@ def checked_image(
     try:
         pixels = np.asarray(image)
     except Exception as error:
-        raise TypeError(
-            f"image is of type {type(image).__name__}, which NumPy cannot convert: "
-            f"{' '.join(str(error).split())}; expected an array"
+        raise ArgumentTypeError(
+            "image",
+            type(image).__name__,
+            "an array",
+            f"is of type {type(image).__name__}, which NumPy cannot convert: {' '.join(str(error).split())}",
         ) from None
     layout = layout_of(
-        pixels.shape,
-        pixels.dtype,
-        stack_axis,
-        channel_axis,
-        may_be_stack=may_be_stack,
-        sequence_axis=sequence_axis,
-        sequence_name=sequence_name,
+        pixels.shape, pixels.dtype, stack_axis, channel_axis, sequence, may_be_stack=may_be_stack
     )
     if masked is not None:
         masked = layout.frames(masked)
@@ -64,8 +60,8 @@ def checked_image(
         except ValueError:  # a ragged list
             mask_array = np.array(None)
         if mask_array.dtype != bool:
-            raise TypeError(
-                f"mask has dtype {mask_array.dtype}; expected bool, True for missing pixels"
+            raise ArgumentTypeError(
+                "mask", mask_array.dtype, "bool, True for missing pixels", "has dtype {value}"
             )
         mask_array = layout.spread("mask", mask_array)
         masked = mask_array if masked is None else mask_array | masked
@@ -81,8 +77,11 @@ def expect_pixels(image: Any) -> None:
         path = shown(os.fspath(image))
         suffix = os.path.splitext(os.fspath(image))[1].lower()
         read = _READERS.get(suffix, "numpy.asarray(PIL.Image.open({}))").format(path)
-        raise TypeError(
-            f"image is {path}; expected an array, such as {read}, or the command: nlridge denoise {path}"
+        raise ArgumentTypeError(
+            "image",
+            path,
+            f"an array, such as {read}, or the command: nlridge denoise {path}",
+            "is {value}",
         )
 
 
@@ -95,21 +94,19 @@ def expect_none(where: str, **arguments: Any) -> None:
     for name, value in arguments.items():
         if value is not None and value is not False:
             unset = False if isinstance(value, bool) or callable(value) else None
-            raise ValueError(f"{name} is {shown(value)}; expected {unset} {where}")
+            raise ArgumentError(name, value, f"{unset} {where}")
 
 
-def frame_of(array: npt.NDArray[Any] | None, k: int) -> Any:
+def frame_of(array: Pixels | None, k: int) -> Any:
     """Return the k-th frame of an array that holds one frame per image, or a single one for all."""
     return array if array is None else array[k if len(array) > 1 else 0]
 
 
-def missing_pixels(
-    pixels: npt.NDArray[Any], masked: Mask | None, *, may_be_all: bool = False
-) -> Mask | None:
+def missing_pixels(pixels: Pixels, masked: Mask | None, *, may_be_all: bool = False) -> Mask | None:
     """Return the mask of missing pixels (masked or NaN), or None if there are none."""
     missing = missing_in(pixels, masked)
     if missing is not None and missing.all() and not may_be_all:
-        raise ValueError("image has no valid pixels; expected at least one")
+        raise ArgumentError("image", None, "at least one", "has no valid pixels")
     return missing
 
 
@@ -123,6 +120,12 @@ def checked_workers(workers: int | None) -> int:
 
 def checked_progress(progress: Any) -> Progress:
     if not isinstance(progress, bool) and not callable(progress):
-        raise TypeError(f"progress is {shown(progress)}; expected True, False or a function")
+        raise ArgumentTypeError("progress", progress, "True, False or a function")
     checked: Progress = progress
     return checked
+
+
+def is_on_disk(image: Any) -> bool:
+    """Whether an image may be larger than memory: a memory map, a Zarr array, or anything else that can be sliced."""
+    in_memory = isinstance(image, np.ndarray) and not isinstance(image, np.memmap)
+    return is_sliceable(image) and not is_tensor(image) and not in_memory

@@ -1,10 +1,13 @@
-"""`estimate_sigma` and `estimate_noise`."""
+"""`estimate_sigma`, `estimate_noise` and `estimate_quality`."""
 
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..core.algorithm.settings import Recipe
+from ..core.algorithm.tuning import Tuning
+from ..errors import ArgumentError
 from ..noise import Noise
 from ..noise.estimation import sigma_of
 from ..noise.raw import raw_noise_of
@@ -12,15 +15,23 @@ from ..planning.blind import estimated_noise
 from ..planning.elsewhere import explained
 from ..planning.mosaic import Mosaic, checked_mosaic
 from ..planning.options import checked_kind
-from .arguments import checked_image, checked_workers, expect_none, expect_pixels, missing_pixels
+from ..progress import Progress
+from ..types import Pixels
+from .arguments import (
+    checked_image,
+    checked_progress,
+    checked_workers,
+    expect_none,
+    expect_pixels,
+    missing_pixels,
+)
+from .prepared import Given, prepared_image
+from .quality import Quality, checked_peak_and_probes
 
 
 @explained
 def estimate_sigma(
-    image: npt.ArrayLike,
-    *,
-    mask: npt.ArrayLike | None = None,
-    channel_axis: int | None = None,
+    image: npt.ArrayLike, *, mask: npt.ArrayLike | None = None, channel_axis: int | None = None
 ) -> float | npt.NDArray[np.float64]:
     """Estimate the standard deviation of white Gaussian noise from a single image.
 
@@ -125,12 +136,12 @@ def estimate_noise(
     Correlated noise is measured in flat blocks: its level as a function of the brightness, and its
     correlation. The level is then chosen so that, in trial runs on a part of the image, the result and the
     residual are least similar. With ``kind="auto"``, noise that may also be texture has a `share` below 1:
-    only this fraction of it is removed, too little to be visible. Faint stars and other spots are not noise:
-    they are one-sided, and stronger where there is more structure.
+    only this fraction of it is removed, too little to be visible. A warning says so if it probably is noise.
+    Faint stars and other spots are not noise: they are one-sided, and stronger where there is more structure.
 
     Noise that grows with the signal is assumed to do so equally in all channels. Gaussian noise has one
     level for all channels if their levels differ by less than 15 %, and otherwise one for each. Channels
-    that are constant, or of which at most 1 % of the pixels differ, have no noise.
+    that are constant, of which at most 1 % of the pixels differ, or that are a mask have no noise.
 
     Examples
     --------
@@ -149,9 +160,11 @@ def estimate_noise(
         expect_pixels(image)
         pixels = np.asarray(image)
         if pixels.ndim != 2 or min(pixels.shape) < 2 or pixels.dtype.kind not in "uif":
-            raise ValueError(
-                f"image has shape {pixels.shape} and dtype {pixels.dtype}; expected numbers in two dimensions, "
-                "for a mosaic"
+            raise ArgumentError(
+                "image",
+                pixels.shape,
+                "numbers in two dimensions, for a mosaic",
+                f"has shape {pixels.shape} and dtype {pixels.dtype}",
             )
         planes = mosaic.planes(pixels)
         return mosaic_noise(planes - mosaic.black_levels, mosaic.saturated(planes), kind)
@@ -160,7 +173,87 @@ def estimate_noise(
     return estimated_noise(frames[0], missing, kind, checked_workers(None))
 
 
-def mosaic_noise(planes: npt.NDArray[Any], saturated: Any, kind: str = "auto") -> Noise:
+@explained
+def estimate_quality(
+    image: npt.ArrayLike,
+    sigma: npt.ArrayLike | None = None,
+    *,
+    noise: Noise | str | None = None,
+    strength: float = 1.0,
+    color: float = 1.0,
+    method: str | Recipe = "standard",
+    mask: npt.ArrayLike | None = None,
+    channel_axis: int | None = None,
+    stack_axis: int | None = None,
+    data_range: float | None = None,
+    peak: float | None = None,
+    probes: int = 1,
+    workers: int | None = None,
+    progress: Progress = False,
+) -> Quality:
+    """Denoise an image and estimate the PSNR of the result without knowing the clean image.
+
+    Parameters
+    ----------
+    image, sigma, noise, strength, color, method, mask, channel_axis, stack_axis, data_range, workers, progress
+        As in `denoise`. The image must not be a Dask array.
+    peak : float, optional
+        Peak value in the definition of the PSNR. By default the largest value of the type for integers,
+        and the largest value of the denoised image for floats. The gain does not depend on it.
+    probes : int, default 1
+        Number of times that a slightly perturbed image is denoised again. Each probe takes as long as
+        `denoise`; more probes give a more precise estimate.
+
+    Returns
+    -------
+    Quality
+        An object with the PSNR of the noisy and of the denoised image, the gain, the standard error, a
+        doubt if the estimate is unreliable, and the denoised image itself. For a stack, the PSNR is that of
+        the mean squared error over all images.
+
+    See Also
+    --------
+    prepare : Measure an image once; its method `quality` compares methods and strengths.
+
+    Notes
+    -----
+    The mean squared error is estimated by Monte-Carlo SURE [1]_, as the mean over all pixels of
+    (f(y) - y)² - V + 2 V ∂f/∂y. Here y is the noisy image, f the denoiser and V the variance of the
+    noise; the derivative follows from the change of f under a small random perturbation of y, which has
+    the correlation of the noise.
+
+    The estimate relies on the noise model. If the noise was estimated, the standard error includes an
+    uncertainty of 3 % in its variance. The standard error is large where hardly any noise is left, as in
+    small or flat images, because SURE does not know the actual noise power of this one image. `doubt`
+    says why an estimate is unreliable: nothing was removed, the standard error is above 5 dB, or the
+    estimate of the noise does not fit the image, because it is below the rounding error of integers, or
+    because the result would be worse than the noisy image.
+
+    References
+    ----------
+    .. [1] S. Ramani, T. Blu and M. Unser, "Monte-Carlo SURE: a black-box optimization of regularization
+       parameters for general denoising algorithms", IEEE Transactions on Image Processing 17(9), 2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nlridge
+    >>> clean = np.tile(100 + 50 * np.sin(np.arange(128) / 4), (128, 1))
+    >>> noisy = clean + np.random.default_rng(0).normal(0, 20, clean.shape)
+    >>> quality = nlridge.estimate_quality(noisy, sigma=20, peak=255)
+    >>> psnr = 10 * np.log10(255**2 / np.mean((quality.denoised.image - clean)**2))
+    >>> bool(abs(quality.psnr - psnr) < 4 * quality.standard_error)
+    True
+    """
+    peak, probes = checked_peak_and_probes(peak, probes)
+    progress = checked_progress(progress)
+    given = Given(image, sigma, noise, mask, channel_axis, stack_axis)
+    tuning = Tuning(strength, color, mask is not False)
+    prepared = prepared_image(given, method, data_range, tuning, workers)
+    return prepared.quality(peak, probes, progress=progress)
+
+
+def mosaic_noise(planes: Pixels, saturated: Any, kind: str = "auto") -> Noise:
     """Estimate the noise of the planes of a mosaic, without its black level; `saturated` pixels are ignored."""
     mask = None if saturated is None or saturated.all() else saturated
     missing = missing_pixels(planes, mask)

@@ -1,152 +1,267 @@
-"""Mosaics, the raw images of cameras: `denoise` and `denoise_with_details` with `mosaic`."""
+"""The raw images of cameras: `prepare_mosaic` and `denoise_mosaic`."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 
-from ..algorithm.tuning import Tuning
-from ..checks import shown
+from ..core.algorithm.settings import Recipe
+from ..core.algorithm.tuning import Tuning
+from ..core.arrays import is_dask, is_tensor
+from ..core.engines.reuse import Kept
+from ..errors import ArgumentTypeError
 from ..noise import Noise
-from ..noise.gaussian import GaussianNoise
-from ..noise.poisson import PoissonGaussianNoise
-from ..planning.mosaic import Mosaic, checked_mosaic, mostly, repair
-from ..planning.options import checked_noise
-from ..planning.plan import float_type
-from .arguments import expect_pixels
-from .estimating import mosaic_noise
+from ..planning.conversion import to_dtype
+from ..planning.elsewhere import explained
+from ..planning.layout import SequenceAxis
+from ..planning.mosaic import Mosaic
+from ..planning.options import Options, checked_dtype, checked_options
+from ..planning.plan import Plan
+from ..progress import Progress, runs_reporter
+from ..types import Pixels
+from .arguments import checked_progress, checked_workers, expect_none, expect_pixels
+from .details import Denoised
+from .measured import Measured, MeasuredImages, Run
+from .mosaic_planes import MosaicPlanes, mean_of_parts, mosaic_planes
+from .prepared import Prepared
+from .quality import Quality
+from .sequences import MeasuredSequences
 
-Pixels = npt.NDArray[Any]
+
+@explained
+def prepare_mosaic(
+    image: npt.ArrayLike,
+    mosaic: Mosaic | str,
+    sigma: npt.ArrayLike | None = None,
+    *,
+    noise: Noise | str | None = None,
+    strength: float = 1.0,
+    color: float = 1.0,
+    method: str | Recipe = "standard",
+    mask: npt.ArrayLike | None = None,
+    time_axis: int | None = None,
+    data_range: float | None = None,
+    workers: int | None = None,
+) -> Prepared:
+    """Measure a raw image once, to denoise it as often as needed.
+
+    Parameters
+    ----------
+    image, mosaic, sigma, noise, strength, color, method, mask, time_axis, data_range, workers
+        As in `denoise_mosaic`.
+
+    Returns
+    -------
+    Prepared
+        An object with the noise of the raw image, and with the methods `denoise` and `details`. Regions and the estimated
+        quality are not available.
+
+    See Also
+    --------
+    denoise_mosaic : Measure a raw image and denoise it once.
+
+    Examples
+    --------
+    One image of a burst, denoised with the help of the others, and how much noise was removed from it:
+
+    >>> import numpy as np
+    >>> import nlridge
+    >>> burst = np.random.default_rng(0).normal(900, 30, (5, 64, 64))
+    >>> prepared = nlridge.prepare_mosaic(burst, "RGGB", time_axis=0, method="fast")
+    >>> details = prepared.details(frame=2)
+    >>> details.image.shape, bool(25 < details.removed < 35)
+    ((64, 64), True)
+    """
+    given = _Given(image, mosaic, sigma, noise, mask, time_axis)
+    tuning = Tuning(strength, color, mask is not False)
+    return _prepared(given, method, data_range, tuning, workers, Kept())
 
 
-@dataclass(frozen=True, eq=False)
-class MosaicPlanes:
-    """A mosaic, or frames of mosaics along the first axis, as an image of four channels."""
+@explained
+def denoise_mosaic(
+    image: npt.ArrayLike,
+    mosaic: Mosaic | str,
+    sigma: npt.ArrayLike | None = None,
+    *,
+    noise: Noise | str | None = None,
+    strength: float = 1.0,
+    color: float = 1.0,
+    method: str | Recipe = "standard",
+    mask: npt.ArrayLike | None = None,
+    time_axis: int | None = None,
+    data_range: float | None = None,
+    dtype: npt.DTypeLike | None = None,
+    workers: int | None = None,
+    progress: Progress = False,
+) -> Pixels:
+    """Remove noise from a raw image of a camera, before it is demosaicked.
 
-    mosaic: Mosaic
-    image: Pixels
-    """The mosaic as it was given."""
-    pixels: Pixels
-    """The planes, (..., 4, height, width), without the black level and without defective pixels."""
-    noise: Noise | str
-    """The noise of the planes, given or estimated; its kind if there seems to be none."""
-    noise_given: bool
-    defects: int
-    """The number of defective pixels that were replaced."""
-    margin: int = 0
-    """The number of rows and columns around the mosaic that the planes have in addition."""
+    Parameters
+    ----------
+    image : array_like of shape (height, width)
+        The raw image, with one value per pixel. With ``time_axis=0``, it is a burst of raw images.
+    mosaic : Mosaic or str
+        Bayer pattern, such as "RGGB", or a `Mosaic`, which also holds the black level and the white level.
+    sigma : float or ndarray, optional
+        Standard deviation of Gaussian noise: a number, or a map with the shape of the image.
+    noise : GaussianNoise, PoissonGaussianNoise, CorrelatedNoise or str, optional
+        Noise model above the black level, or the kind of noise to estimate, as in `denoise`.
+    strength, color, method, data_range, dtype, workers, progress
+        As in `denoise`.
+    mask : array_like of bool, or False, optional
+        Missing pixels, marked True. With False, hot and dead pixels are kept.
+    time_axis : {None, 0}, optional
+        Axis of the images of a burst.
+
+    Returns
+    -------
+    ndarray
+        The denoised raw image, with the shape and units of `image`, black level included. It consists of floats, unless
+        `dtype` says otherwise.
+
+    See Also
+    --------
+    prepare_mosaic : Also return details, one image of a burst, or results for several settings.
+    denoise : Denoise any other image.
+    estimate_noise : Estimate the noise of a raw image, with `mosaic`.
+
+    Notes
+    -----
+    The four planes of a mosaic are denoised jointly. Unless the noise is given, it is estimated from all of them together,
+    as signal-dependent noise. Hot and dead pixels are replaced by the median of their neighbours of the same color. Areas
+    in which most pixels are saturated are left unchanged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nlridge
+    >>> raw = np.random.default_rng(0).poisson(400, (64, 64)) + 100
+    >>> mosaic = nlridge.Mosaic("RGGB", black_level=100, white_level=4000)
+    >>> clean = nlridge.denoise_mosaic(raw, mosaic)
+    >>> bool(np.std(clean) < np.std(raw) / 4)
+    True
+    """
+    target, progress = None if dtype is None else checked_dtype(dtype), checked_progress(progress)
+    given = _Given(image, mosaic, sigma, noise, mask, time_axis)
+    tuning = Tuning(strength, color, mask is not False)
+    prepared = _prepared(given, method, data_range, tuning, workers, None)
+    result: Pixels = prepared.denoise(dtype=target, progress=progress)
+    return result
+
+
+class _Given(NamedTuple):
+    """The arguments that describe a mosaic."""
+
+    image: Any
+    mosaic: Any
+    sigma: Any
+    noise: Any
+    mask: Any
+    time_axis: Any
+
+
+def _prepared(
+    given: _Given, method: Any, data_range: Any, tuning: Tuning, workers: Any, kept: Kept | None
+) -> Prepared:
+    """`prepare_mosaic`."""
+    image = given.image
+    expect_pixels(image)
+    kind = "tensor" if is_tensor(image) else "Dask array" if is_dask(image) else ""
+    if kind:
+        raise ArgumentTypeError("image", kind, "an array in memory for a mosaic", "is a {value}")
+    options = checked_options(None, None, method, data_range, tuning)
+    given = given._replace(mask=None if given.mask is False else given.mask)
+    return Prepared(MeasuredMosaic(given, options, workers), options, workers, kept)
+
+
+class MeasuredMosaic(Measured):
+    """A mosaic, or a burst of them."""
+
+    def __init__(self, given: _Given, options: Options, workers: int | None) -> None:
+        self.given, self.workers = given, workers
+        self._planes: dict[bool, MosaicPlanes] = {}
+        """The planes, by whether the strength is 0: defective pixels are then kept."""
+        self._measured: dict[tuple[bool, int], tuple[MosaicPlanes, Measured, Options]] = {}
+        self._parts(options)
 
     @property
-    def channel_axis(self) -> int:
-        """The axis of the planes."""
-        return self.pixels.ndim - 3
+    def axes(self) -> str:
+        return "YX" if self.given.time_axis is None else "TYX"
 
-    def mask(self, mask: Any) -> Pixels | None:
-        """Return the missing pixels of the planes, from those of the mosaic."""
-        if mask is None:
-            return None
-        if np.shape(mask) not in (self.image.shape[-2:], self.image.shape):
-            raise ValueError(
-                f"mask has shape {np.shape(mask)}; expected that of the image, {self.image.shape}"
+    @property
+    def noise_given(self) -> bool:
+        return next(iter(self._planes.values())).noise_given
+
+    def plan(self, options: Options) -> Plan:
+        _, measured, own = self._parts(options)[0]
+        return measured.plan(own)
+
+    def denoise(self, options: Options, run: Run) -> Pixels:
+        expect_none("for a mosaic", region=run.region)
+        target = None if run.dtype is None else checked_dtype(run.dtype)
+        parts = self._parts(options)
+        with runs_reporter(run.reports, len(parts)) as reports:
+            results = [
+                measured.denoise(own, replace(run, dtype=None, progress=report))
+                for (_, measured, own), report in zip(parts, reports, strict=True)
+            ]
+        mean = mean_of_parts([part for part, *_ in parts], results, _frame(parts[0][0], run.frame))
+        return mean if target is None else to_dtype(mean, target)
+
+    def details(self, options: Options, run: Run) -> Denoised:
+        parts = self._parts(options)
+        with runs_reporter(run.reports, len(parts)) as reports:
+            found = [
+                measured.details(own, replace(run, progress=report))
+                for (_, measured, own), report in zip(parts, reports, strict=True)
+            ]
+        mosaics = [part for part, *_ in parts]
+        noisy = _frame(mosaics[0], run.frame)
+        image = mean_of_parts(mosaics, [one.image for one in found], noisy)
+        pilot = mean_of_parts(mosaics, [one.pilot for one in found], noisy)
+        return replace(
+            found[0],
+            image=image,
+            pilot=pilot,
+            residual=(noisy - image).astype(image.dtype, copy=False),
+            noise_given=mosaics[0].noise_given,
+            axes="YX" if image.ndim == 2 else "TYX",
+            defects=mosaics[0].defects,
+        )
+
+    def quality(self, options: Options, run: Run, peak: float | None, probes: int) -> Quality:
+        raise ArgumentTypeError(
+            "image", None, "another image to estimate the quality", "is a mosaic"
+        )
+
+    def _parts(self, options: Options) -> list[tuple[MosaicPlanes, Measured, Options]]:
+        """Return the parts of the mosaic whose mean is the result, each with the options for it."""
+        given, tuning = self.given, options.tuning
+        keeps_all = tuning.strength == 0
+        if keeps_all not in self._planes:
+            self._planes[keeps_all] = mosaic_planes(
+                given.image, given.mosaic, given.sigma, given.noise, tuning, given.time_axis
             )
-        return self.mosaic.planes(_extended(np.asarray(mask), self.margin))
+        parts = []
+        for part in self._planes[keeps_all].parts(options.method, tuning.strength):
+            known = replace(tuning, outliers=False)  # those of the mosaic were replaced
+            own = checked_options(None, part.noise, options.method, options.data_range, known)
+            key = keeps_all, part.margin
+            if key not in self._measured:
+                self._measured[key] = part, self._measured_part(part, own), own
+            first, measured, _ = self._measured[key]
+            parts.append((first, measured, own))
+        return parts
 
-    def parts(self, method: Any, strength: float) -> list["MosaicPlanes"]:
-        """Return these planes, and those of the mosaic extended by a row and a column on each side.
-
-        Patches of planes begin at every other row and column of the mosaic; those of the extended one begin in between.
-        The mean of both results is better, for twice the time. "fast" does without, and so do bursts, whose frames
-        help each other.
-        """
-        white = (GaussianNoise, PoissonGaussianNoise)
-        even = isinstance(self.noise, white) and np.ndim(self.noise.level) == 0
-        if self.image.ndim > 2 or not even or strength == 0 or method == "fast":
-            return [self]
-        mosaic = self.mosaic.extended
-        whole = _extended(self.mosaic.joined(self.pixels, self.image.shape), 1)
-        return [self, replace(self, mosaic=mosaic, pixels=mosaic.planes(whole), margin=1)]
-
-    def joined(self, planes: Pixels, shape: tuple[int, ...]) -> Pixels:
-        """Return the mosaic of denoised planes."""
-        *frames, height, width = shape
-        added = 2 * self.margin
-        whole = self.mosaic.joined(
-            planes + self.mosaic.black_levels.astype(planes.dtype),
-            (*frames, height + added, width + added),
-        )
-        inner = slice(self.margin, -self.margin or None)
-        return whole[..., inner, inner]
+    def _measured_part(self, part: MosaicPlanes, options: Options) -> Measured:
+        threads, mask = checked_workers(self.workers), part.mask(self.given.mask)
+        layout: Any = {"mask": mask, "stack_axis": None, "channel_axis": part.channel_axis}
+        if self.given.time_axis is None:
+            return MeasuredImages(part.pixels, options, threads, **layout)
+        axis = SequenceAxis("time_axis", 0)
+        return MeasuredSequences(part.pixels, options, axis, threads, **layout)
 
 
-def mean_of_parts(
-    parts: Sequence[MosaicPlanes], denoised: Sequence[Pixels], image: Pixels
-) -> Pixels:
-    """Return the mosaic from the denoised planes of its parts; saturated areas are those of the image before."""
-    mosaics = [
-        part.joined(planes, image.shape) for part, planes in zip(parts, denoised, strict=True)
-    ]
-    mean: Pixels = sum(mosaics[1:], mosaics[0]) / mosaics[0].dtype.type(len(mosaics))
-    mosaic = parts[0].mosaic
-    saturated = mosaic.saturated(mosaic.planes(image))
-    if saturated is not None:
-        where = mosaic.joined(mostly(saturated), image.shape)
-        np.copyto(mean, image, where=where, casting="unsafe")
-    return mean
-
-
-def mosaic_planes(
-    image: Any, mosaic: Any, sigma: Any, noise: Any, tuning: Tuning, together: int | None = None
-) -> MosaicPlanes:
-    """Check a mosaic and return its planes; `together` is the axis of frames that belong together, if any.
-
-    Defective pixels are replaced, unless the strength is 0 or outliers are to be kept.
-    """
-    mosaic = checked_mosaic(mosaic)
-    expect_pixels(image)
-    pixels = np.asarray(image)
-    dimensions = 2 if together is None else 3
-    if pixels.ndim != dimensions or min(pixels.shape[-2:], default=0) < 2:
-        raise ValueError(
-            f"image has shape {pixels.shape}; expected {dimensions} dimensions, of at least two rows and columns, "
-            "for a mosaic"
-        )
-    if pixels.dtype.kind not in "uif":
-        raise TypeError(f"image has dtype {pixels.dtype}; expected integers or floats")
-    if together not in (None, 0, -3):
-        raise ValueError(f"time_axis is {shown(together)}; expected 0 for frames of a mosaic")
-    planes = mosaic.planes(pixels)
-    saturated = mosaic.saturated(planes)
-    planes = planes.astype(float_type(pixels.dtype)) - mosaic.black_levels.astype(
-        float_type(pixels.dtype)
-    )
-    model = checked_noise(_of_planes(mosaic, sigma, pixels.shape), noise)
-    given = model is not None
-    middle = () if together is None else (len(planes) // 2,)
-    if model is None:
-        mask = None if saturated is None else saturated[middle]
-        model = mosaic_noise(planes[middle], mask, noise or "auto")
-    if not np.any(np.asarray(model.level) > 0):
-        return MosaicPlanes(mosaic, pixels, planes, "gaussian", given, 0)
-    if tuning.strength == 0 or not tuning.outliers:
-        return MosaicPlanes(mosaic, pixels, planes, model, given, 0)
-    frames = planes.reshape(-1, *planes.shape[-3:])
-    defects = sum(repair(frame, model) for frame in frames if np.isfinite(frame).all())
-    return MosaicPlanes(mosaic, pixels, planes, model, given, defects)
-
-
-def _of_planes(mosaic: Mosaic, sigma: Any, shape: tuple[int, ...]) -> Any:
-    """A map of the level of the noise of a mosaic, as that of its planes; a number as it is."""
-    if sigma is None or np.ndim(sigma) < 2:
-        return sigma
-    if np.shape(sigma) != shape:
-        raise ValueError(f"sigma has shape {np.shape(sigma)}; expected a number or {shape}")
-    return mosaic.planes(np.asarray(sigma))
-
-
-def _extended(mosaic: Pixels, margin: int) -> Pixels:
-    """A mosaic, or frames of them, with more rows and columns on all sides, by mirroring."""
-    if margin == 0:
-        return mosaic
-    return np.pad(mosaic, [(0, 0)] * (mosaic.ndim - 2) + [(margin, margin)] * 2, "reflect")
+def _frame(planes: MosaicPlanes, frame: int | None) -> Pixels:
+    """The mosaic as it was given, or one of its frames."""
+    return planes.image if frame is None else planes.image[frame]

@@ -1,54 +1,54 @@
-"""Frames that belong together: `denoise` with `time_axis` or `depth_axis`, and `denoise_frames`."""
+"""Frames that belong together: in memory along an axis of time or depth, or as they arrive (`denoise_frames`)."""
 
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain, islice
+from operator import index
 from os import PathLike, fspath
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..algorithm.settings import Recipe
-from ..algorithm.tuning import Tuning
-from ..checks import checked_positive, shown
+from ..checks import checked_positive
+from ..core.algorithm.settings import Recipe
+from ..core.algorithm.tuning import Tuning
+from ..core.arrays import library
+from ..core.engines.grid import whole_window
+from ..errors import ArgumentError, ArgumentTypeError, shown
 from ..noise import Noise
+from ..planning.conversion import result_type, to_dtype
 from ..planning.doubts import warn_about
 from ..planning.elsewhere import explained
-from ..planning.layout import Layout
+from ..planning.frames import SourceFrame, denoised_frames
+from ..planning.layout import Layout, SequenceAxis, window_of
 from ..planning.levels import levels_of, usable_levels
 from ..planning.missing import expect_numbers
 from ..planning.options import Options, checked_options
-from ..progress import Progress, progress_reporter
-from ..video.planning import (
-    SAMPLED,
-    SequenceAxis,
-    SequencePlan,
-    has_pixels,
-    plan_sequence,
-    plan_video,
-)
-from ..video.run import SourceFrame, denoised_frames
-from .arguments import (
-    checked_image,
-    checked_workers,
-    frame_of,
-    missing_pixels,
-)
-from .conversion import result_type, to_dtype
-
-Mask = npt.NDArray[np.bool_]
+from ..planning.pixels import NoisyPixels
+from ..planning.plan import Plan
+from ..planning.sequences import SAMPLED, SequencePlan, has_pixels, plan_sequence, plan_video
+from ..progress import progress_reporter
+from ..types import Array, Mask, Pixels
+from .arguments import checked_image, checked_workers, frame_of, missing_pixels
+from .details import Denoised, details_of, frame_details
+from .measured import Measured, Run, with_type
+from .quality import Quality
 
 
-def checked_sequence(time_axis: Any, depth_axis: Any, spacing: Any) -> SequenceAxis | None:
+def checked_sequence(time_axis: Any, depth_axis: Any, spacing: Any = None) -> SequenceAxis | None:
     """Check these arguments of `denoise`; None if there is no such axis."""
     if time_axis is not None and depth_axis is not None:
-        raise ValueError(
-            f"time_axis is {shown(time_axis)} and depth_axis is {shown(depth_axis)}; expected one of them, "
-            "and stack_axis for the other"
+        raise ArgumentError(
+            "time_axis",
+            time_axis,
+            "one of them, and `stack_axis` for the other",
+            f"is {shown(time_axis)} and `depth_axis` is {shown(depth_axis)}",
         )
     if spacing is not None and depth_axis is None:
-        raise ValueError(f"spacing is {shown(spacing)}; expected None without depth_axis")
+        raise ArgumentError("spacing", spacing, "None without `depth_axis`")
     if time_axis is not None:
         return SequenceAxis("time_axis", time_axis)
     return None if depth_axis is None else SequenceAxis("depth_axis", depth_axis, _checked(spacing))
@@ -62,8 +62,8 @@ def _checked(spacing: Any) -> tuple[float, float, float] | None:
     except TypeError:
         values = ()
     if len(values) != 3:
-        raise ValueError(
-            f"spacing is {shown(spacing)}; expected three numbers: the depth, height and width of a voxel"
+        raise ArgumentError(
+            "spacing", spacing, "three numbers: the depth, height and width of a voxel"
         )
     depth, height, width = (checked_positive("spacing", value) for value in values)
     return depth, height, width
@@ -72,10 +72,10 @@ def _checked(spacing: Any) -> tuple[float, float, float] | None:
 class ArrayFrames(NamedTuple):
     """Frames in memory."""
 
-    pixels: npt.NDArray[Any]
+    pixels: Pixels
     """(frames, channels, height, width)"""
     masked: Mask | None
-    levels: npt.NDArray[np.float64]
+    levels: Array
     """The levels of the noise, which broadcast against the pixels."""
 
     def frame(self, k: int) -> SourceFrame:
@@ -84,90 +84,154 @@ class ArrayFrames(NamedTuple):
         return SourceFrame(self.pixels[k], missing, frame_of(self.levels, k))
 
 
-class Sequences(NamedTuple):
-    """An image with frames that belong together; several such sequences if it is a stack."""
+class MeasuredSequences(Measured):
+    """A video or a volume in memory, or a stack of them."""
 
-    pixels: npt.NDArray[Any]
-    """(stack, frames, channels, height, width)"""
-    masked: Mask | None
-    levels: npt.NDArray[np.float64] | None
-    """The levels of the noise, if given, which broadcast against the pixels."""
-    layout: Layout
-    options: Options
-    axis: SequenceAxis
-    workers: int
-    """Threads to estimate the noise with."""
+    def __init__(
+        self,
+        image: Any,
+        options: Options,
+        axis: SequenceAxis,
+        workers: int,
+        *,
+        mask: Any,
+        stack_axis: Any,
+        channel_axis: Any,
+    ) -> None:
+        """Check an image whose frames belong together, and measure it with some threads, unless it is a stack."""
+        self.pixels, self.masked, self.layout = checked_image(
+            image, mask, stack_axis, channel_axis, axis
+        )
+        """(stack, frames, channels, height, width)"""
+        expect_numbers(self.pixels, options.dtype)
+        self.options, self.axis, self.workers = options, axis, workers
+        self.levels: Array = np.zeros((1,) * 5)
+        """The levels of the noise, which broadcast against the pixels; 0 if they are not given."""
+        if options.noise is not None:
+            levels = levels_of(options.noise, self.layout)
+            self.levels = levels.reshape((1,) * (5 - levels.ndim) + levels.shape)
+        self._check()
+        self._plans: dict[int, tuple[str | Recipe, Tuning, SequencePlan]] = {}
+        if self.layout.stack is None:
+            self.sequence_plan(0, options)
 
-    def frames(self, k: int) -> ArrayFrames:
-        """Return the frames of the k-th sequence."""
-        levels = np.zeros((1, 1, 1, 1)) if self.levels is None else frame_of(self.levels, k)
-        return ArrayFrames(self.pixels[k], frame_of(self.masked, k), levels)
-
-    def plan(self, k: int) -> SequencePlan:
-        """Plan how to denoise the k-th sequence."""
-        frames = self.frames(k)
-        count = len(frames.pixels)
-        return plan_sequence(frames.frame, count, self.options, self.axis, self.workers)
-
-    def check(self) -> None:
+    def _check(self) -> None:
         """Check all frames before any of them is denoised."""
         valid = np.zeros(len(self.pixels), bool)
         for k, number in np.ndindex(self.pixels.shape[:2]):
-            masked, levels = frame_of(self.masked, k), frame_of(self.levels, k)
-            pixels = self.pixels[k, number]
-            missing = missing_pixels(pixels, frame_of(masked, number), may_be_all=True)
-            valid[k] |= missing is None or not missing.all()
-            if levels is not None:
-                usable_levels(frame_of(levels, number), missing, pixels)
+            frame = self.frames(k).frame(number)
+            valid[k] |= has_pixels(frame).any()
+            usable_levels(frame.levels, frame.missing, frame.pixels)
         if not valid.all() and (self.layout.stack is None or not valid.any()):
-            raise ValueError("image has no valid pixels; expected at least one")
+            raise ArgumentError("image", None, "at least one", "has no valid pixels")
 
+    def frames(self, k: int) -> ArrayFrames:
+        """Return the frames of the k-th sequence."""
+        return ArrayFrames(self.pixels[k], frame_of(self.masked, k), frame_of(self.levels, k))
 
-def sequences_of(
-    image: Any,
-    options: Options,
-    axis: SequenceAxis,
-    *,
-    mask: Any,
-    stack_axis: Any,
-    channel_axis: Any,
-    workers: int,
-    may_be_stack: bool = True,
-) -> Sequences:
-    """Check an image with frames that belong together."""
-    pixels, masked, layout = checked_image(
-        image,
-        mask,
-        stack_axis,
-        channel_axis,
-        may_be_stack=may_be_stack,
-        sequence_axis=axis.axis,
-        sequence_name=axis.name,
-    )
-    expect_numbers(pixels, options.dtype)
-    levels = None
-    if options.noise is not None:
-        levels = levels_of(options.noise, layout)
-        levels = levels.reshape((1,) * (5 - levels.ndim) + levels.shape)
-    sequences = Sequences(pixels, masked, levels, layout, options, axis, workers)
-    sequences.check()
-    return sequences
+    @property
+    def axes(self) -> str:
+        return self.layout.axes
 
+    @property
+    def noise_given(self) -> bool:
+        return self.options.noise is not None
 
-def denoise_sequences(sequences: Sequences, workers: int, progress: Progress) -> npt.NDArray[Any]:
-    """Denoise all frames; returns an array of the shape of the image."""
-    pixels = sequences.pixels
-    dtype = result_type(sequences.options, pixels)
-    results = np.empty(pixels.shape, dtype)
-    for k, result in enumerate(results):
-        sequence = sequences.plan(k)
+    def plan(self, options: Options) -> Plan:
+        return self.sequence_plan(0, options).plan
+
+    def sequence_plan(self, k: int, options: Options) -> SequencePlan:
+        """Return the plan for the k-th sequence."""
+        method, tuning, plan = self._plans.get(k, (None, None, None))
+        if plan is None or (method, tuning) != (options.method, options.tuning):
+            frames = self.frames(k)
+            count = len(frames.pixels)
+            plan = plan_sequence(frames.frame, count, options, self.axis, self.workers)
+            self._plans[k] = options.method, options.tuning, plan
+        return plan
+
+    def denoise(self, options: Options, run: Run) -> Pixels:
+        pixels, wanted = self.pixels, self.wanted(run)
+        options = with_type(options, run.dtype)
+        expect_numbers(pixels, options.dtype)
+        dtype = result_type(options, pixels)
+        part = self.part(run)
+        results = np.empty((len(pixels), len(wanted), *pixels[0, 0][part].shape), dtype)
+        for k, result in enumerate(results):
+            with self._steps(k, options, run, wanted) as (_, steps):
+                for frame, images in zip(result, steps, strict=True):
+                    frame[...] = to_dtype(images[-1][part], dtype)
+        return self.like_image(results, run.frame)
+
+    def details(self, options: Options, run: Run) -> Denoised:
+        layout, wanted, denoised = self.layout, self.wanted(run), []
+        for k in range(len(self.pixels)):
+            with self._steps(k, options, run, wanted) as (sequence, steps):
+                for number, images in zip(wanted, steps, strict=True):
+                    denoised.append(frame_details(self._frame(k, number, sequence), images))
+        details = details_of(
+            denoised, layout, self.noise_given, self.pixels.dtype, (len(self.pixels), len(wanted))
+        )
+        if run.frame is None:
+            return details
+        image, pilot, residual = (
+            np.asarray(np.take(array, 0, axis=layout.sequence))
+            for array in (details.image, details.pilot, details.residual)
+        )
+        axes = layout.axes.replace("T", "").replace("I", "T")
+        return replace(details, image=image, pilot=pilot, residual=residual, axes=axes)
+
+    def quality(self, options: Options, run: Run, peak: float | None, probes: int) -> Quality:
+        raise ArgumentError(self.axis.name, self.axis.axis, "None to estimate the quality")
+
+    def wanted(self, run: Run) -> range:
+        """Check what is wanted, and return the numbers of the frames."""
+        count = self.pixels.shape[1]
+        if run.frame is None:
+            return range(count)
+        try:
+            frame = index(run.frame)
+        except TypeError:
+            raise TypeError(f"frame is {shown(run.frame)}; expected a whole number") from None
+        if not -count <= frame < count:
+            raise ValueError(f"frame is {frame}; expected a number from {-count} to {count - 1}")
+        return range(frame % count, frame % count + 1)
+
+    def part(self, run: Run) -> Any:
+        """Return the index of the region that is wanted of each frame, which is computed as a whole."""
+        if run.region is None:
+            return ...
+        window = window_of(run.region, self.layout)
+        return window.inside(whole_window(self.pixels.shape[3:]))
+
+    @contextmanager
+    def _steps(
+        self, k: int, options: Options, run: Run, wanted: range
+    ) -> Iterator[tuple[SequencePlan, Iterator[list[Pixels]]]]:
+        """Provide the plan for the k-th sequence, and an iterator over the pilots and the results of some frames."""
+        threads, progress = run.threads, run.reports
+        sequence = self.sequence_plan(k, options)
         if k == 0:  # the same noise for all
             warn_about(sequence.plan.doubt)
+        read = self.frames(k).frame
         with progress_reporter(progress, sequence.ticks(), "block") as tick:
-            images_of_frames = sequence.run(sequences.frames(k).frame, workers, tick)
-            for frame, images in zip(result, images_of_frames, strict=True):
-                frame[...] = to_dtype(images[-1], dtype)
-    return sequences.layout.like_image(results)
+            some = wanted if len(wanted) < sequence.count else None
+            with closing(sequence.run(read, threads, tick, some)) as steps:
+                yield sequence, steps
+
+    def _frame(self, k: int, number: int, sequence: SequencePlan) -> NoisyPixels:
+        """Return a frame with its plan."""
+        read = self.frames(k).frame
+        pixels, missing, levels, _ = sequence.with_levels(read(number))
+        return NoisyPixels(sequence.plan, pixels, missing, usable_levels(levels, missing, pixels))
+
+    def like_image(self, results: Pixels, frame: Any) -> Pixels:
+        """Return results in the layout of the image, or of one frame of it."""
+        image = self.layout.like_image(results)
+        if frame is None or self.layout.sequence is None:
+            return image
+        one: Pixels = library(image).moveaxis(image, self.layout.sequence, 0)[0]
+        return one
 
 
 @explained
@@ -177,7 +241,7 @@ def denoise_frames(
     *,
     noise: Noise | str | None = None,
     strength: float = 1.0,
-    colour: float = 1.0,
+    color: float = 1.0,
     method: str | Recipe = "standard",
     channel_axis: int | None = None,
     data_range: float | None = None,
@@ -194,7 +258,7 @@ def denoise_frames(
     frames : iterable of array_like
         The frames, all of the same shape and type: (height, width), with a third axis if `channel_axis` is given. NaN
         pixels, and the masked pixels of masked arrays, are treated as missing.
-    sigma, noise, strength, colour, method, data_range, dtype, workers
+    sigma, noise, strength, color, method, data_range, dtype, workers
         As in `denoise`. If the noise or the range is not given, it is estimated once, from the first eight frames.
     channel_axis : int, optional
         Axis of the channels of a frame.
@@ -203,9 +267,9 @@ def denoise_frames(
     -------
     DenoisedFrames
         An iterator over the denoised frames, in order, as `dtype` if it is given. Otherwise, floats keep their type;
-        integers become float32. A frame is
-        returned after 36 more have been read with "standard", 12 with "fast" and 60 with "best", and a dozen more with
-        several workers. Its attributes `noise`, `noise_given` and `doubt` describe the noise. Close it to stop early.
+        integers become float32. A frame is returned after 36 more have been read with "standard", 12 with "fast" and 60
+        with "best", and a dozen more with several workers. Its attributes `noise`, `noise_given` and `doubt` describe the
+        noise. Close it to stop early.
 
     See Also
     --------
@@ -221,21 +285,24 @@ def denoise_frames(
     >>> len(spread), bool(max(spread) < 3)
     (10, True)
     """
-    options = checked_options(sigma, noise, method, data_range, Tuning(strength, colour), dtype)
+    options = checked_options(sigma, noise, method, data_range, Tuning(strength, color), dtype)
     threads = checked_workers(workers)
     if isinstance(frames, str | PathLike):
         path = shown(fspath(frames))
-        raise TypeError(
-            f"frames is {path}; expected an iterable of arrays, or the command: nlridge denoise {path}"
+        raise ArgumentTypeError(
+            "frames",
+            path,
+            f"an iterable of arrays, or the command: nlridge denoise {path}",
+            "is {value}",
         )
     try:
         iterator = iter(frames)
     except TypeError:
-        raise TypeError(f"frames is {shown(frames)}; expected an iterable of arrays") from None
-    return DenoisedFrames(_checked_frames(iterator, options, channel_axis), options, threads)
+        raise ArgumentTypeError("frames", frames, "an iterable of arrays") from None
+    return DenoisedFrames(checked_frames(iterator, options, channel_axis), options, threads)
 
 
-class DenoisedFrames(Iterator[npt.NDArray[Any]]):
+class DenoisedFrames(Iterator[Pixels]):
     """The denoised frames of a video, one after the other, as `denoise_frames` returns them.
 
     The noise is known once the first eight frames have been read. Accessing `noise` earlier reads them.
@@ -259,7 +326,7 @@ class DenoisedFrames(Iterator[npt.NDArray[Any]]):
         self._workers = workers
         self._results = self._run()
 
-    def __next__(self) -> npt.NDArray[Any]:
+    def __next__(self) -> Pixels:
         return next(self._results)
 
     def close(self) -> None:
@@ -295,14 +362,14 @@ class DenoisedFrames(Iterator[npt.NDArray[Any]]):
     @cached_property
     def _planned(self) -> SequencePlan:
         if not self._first:
-            raise ValueError("frames is empty; expected at least one frame")
+            raise ArgumentError("frames", None, "at least one frame", "is empty")
         frames = [frame for frame, _ in self._first]
         sample = [frame for frame in frames if has_pixels(frame).any()] or frames
         planned = plan_video(sample[:SAMPLED], self._options, len(frames), self._workers)
         warn_about(planned.plan.doubt)
         return planned
 
-    def _run(self) -> Generator[npt.NDArray[Any]]:
+    def _run(self) -> Generator[Pixels]:
         if not self._first:
             return
         planned, layout = self._planned, self._first[0][1]
@@ -313,7 +380,7 @@ class DenoisedFrames(Iterator[npt.NDArray[Any]]):
             yield to_dtype(layout.like_image(result[None]), result_type(self._options, result))
 
 
-def _checked_frames(
+def checked_frames(
     frames: Iterator[Any], options: Options, channel_axis: Any
 ) -> Iterator[tuple[SourceFrame, Layout]]:
     """Yield each frame and its layout, which is the same for all."""
@@ -330,7 +397,7 @@ def _checked_frames(
                 f"frame {number} has shape {layout.shape} and dtype {pixels.dtype}; expected those of the "
                 f"first one, {expected[0].shape} and {expected[1]}"
             )
-        levels = np.zeros((1, 1, 1, 1))
+        levels: Array = np.zeros((1, 1, 1, 1))
         if options.noise is not None:
             levels = levels_of(options.noise, layout)
         missing = missing_pixels(pixels[0], frame_of(masked, 0), may_be_all=True)

@@ -1,151 +1,247 @@
-"""`denoise` for PyTorch tensors: with the compiled engine if possible, otherwise with `NLRidge`."""
+"""PyTorch tensors: denoised as arrays if possible, otherwise on their device and with their gradient."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..algorithm.tuning import DEFAULT
-from ..checks import shown
-from ..noise import Noise
-from ..noise.correlated import CorrelatedNoise
-from ..noise.gaussian import GaussianNoise
-from ..planning.blind import estimated_noise
-from ..planning.doubts import doubt_about, doubt_about_colour, warn_about
-from ..planning.layout import layout_of
-from ..planning.levels import levels_of
+from ..core.engines.grid import whole_window
+from ..errors import ArgumentError, ArgumentTypeError
+from ..images.tensor import frames_for, images_for
+from ..planning.conversion import to_dtype
+from ..planning.doubts import warn_about
+from ..planning.explained import or_unchanged
+from ..planning.frames import noisy_frames
+from ..planning.layout import SequenceAxis, window_of
+from ..planning.levels import Levels
 from ..planning.options import Options, checked_dtype
-from ..planning.plan import share_and_tuning, share_of
-from ..planning.ranges import known_ends, typical_ends
-from ..progress import Progress
-from ..torch import NLRidge
-from ..video.planning import SequenceAxis
-from .arguments import checked_progress, checked_workers, expect_none, frame_of
-from .conversion import to_dtype
-from .in_memory import denoise_array, frames_of
-from .sequences import denoise_sequences, sequences_of
+from ..planning.outliers import Repaired
+from ..planning.pixels import NoisyPixels
+from ..planning.plan import Plan
+from ..planning.way import Planned, denoised_image
+from .arguments import checked_workers, expect_none
+from .details import Denoised
+from .in_memory import planned_for
+from .measured import Measured, MeasuredImages, Run
+from .quality import Quality
+from .sequences import MeasuredSequences
 
 
-def denoise_tensor(
+def tensor_for(
     image: Tensor,
     options: Options,
-    *,
-    mask: Any,
-    stack_axis: Any,
-    channel_axis: Any,
+    layout: dict[str, Any],
     sequence: SequenceAxis | None,
     dtype: Any,
     workers: int | None,
-    progress: Progress,
-) -> Tensor:
-    """Denoise a tensor; returns one of type `dtype`, or else floats of the same type, on the same device.
+) -> Measured:
+    """Return a tensor to denoise into the type `dtype`; `layout` has the mask and the axes of the stack and the channels.
 
-    A tensor on the CPU that needs no gradient is treated as an array, since the compiled engine is faster.
+    It is measured on a copy in host memory. A tensor on the CPU that needs no gradient is treated as an array, since the
+    compiled engine is faster.
     """
     target = _checked_dtype(image, dtype)
-    on_cpu = image.device.type == "cpu"
     needs_gradient = torch.is_grad_enabled() and image.requires_grad
     where = "for a tensor " + ("that needs a gradient" if needs_gradient else f"on {image.device}")
     if needs_gradient and not target.is_floating_point:
-        raise ValueError(f"dtype is {shown(dtype)}; expected a floating-point type {where}")
-    if on_cpu and not needs_gradient:
-        options = replace(options, dtype=_integers(target))
-        threads, progress = checked_workers(workers), checked_progress(progress)
-        axes: dict[str, Any] = {"stack_axis": stack_axis, "channel_axis": channel_axis}
-        on_cpu_as = {"mask": on_host(mask), "workers": threads, **axes}
-        if sequence is None:
-            frames = frames_of(on_host(image), options, **on_cpu_as)
-            return torch.as_tensor(denoise_array(frames, threads, progress)).to(target)
-        sequences = sequences_of(on_host(image), options, sequence, **on_cpu_as)
-        return torch.as_tensor(denoise_sequences(sequences, threads, progress)).to(target)
-    if mask is not None:
-        raise ValueError(f"mask is given; expected None {where}")
-    expect_none(where, workers=workers, progress=progress)
-    if sequence is not None:
-        result = _denoise_sequences(image, options, sequence, where, stack_axis, channel_axis)
-        return _as_type(result, target)
-    return _as_type(_denoise_frames(image, options, where, stack_axis, channel_axis), target)
+        raise ArgumentError("dtype", dtype, f"a floating-point type {where}")
+    on_device = needs_gradient or image.device.type != "cpu"
+    if on_device:
+        expect_none(where, workers=workers)
+    options, threads = replace(options, dtype=_integers(target)), checked_workers(workers)
+    as_arrays: dict[str, Any] = {**layout, "mask": on_host(layout["mask"])}
+    if sequence is None:
+        images = MeasuredImages(on_host(image), options, threads, **as_arrays)
+        return ImagesOnDevice(image, images, where) if on_device else HostTensor(image, images)
+    frames = MeasuredSequences(on_host(image), options, sequence, threads, **as_arrays)
+    return FramesOnDevice(image, frames, where) if on_device else HostTensor(image, frames)
+
+
+class HostTensor(Measured):
+    """A tensor that is denoised as an array, with results as tensors."""
+
+    def __init__(self, image: Tensor, measured: Measured) -> None:
+        self.image, self.measured = image, measured
+
+    @property
+    def axes(self) -> str:
+        return self.measured.axes
+
+    @property
+    def noise_given(self) -> bool:
+        return self.measured.noise_given
+
+    def plan(self, options: Options) -> Plan:
+        return self.measured.plan(options)
+
+    def denoise(self, options: Options, run: Run) -> Tensor:
+        target = _checked_dtype(self.image, run.dtype)
+        result = self.measured.denoise(options, replace(run, dtype=_integers(target)))
+        return torch.as_tensor(result).to(target)
+
+    def details(self, options: Options, run: Run) -> Denoised:
+        """See `Measured`. The details are computed on the host, and have no gradient."""
+        return self._as_tensors(self.measured.details(options, run))
+
+    def quality(self, options: Options, run: Run, peak: float | None, probes: int) -> Quality:
+        quality = self.measured.quality(options, run, peak, probes)
+        return replace(quality, denoised=self._as_tensors(quality.denoised))
+
+    def _as_tensors(self, details: Denoised) -> Denoised:
+        target = _checked_dtype(self.image, None)
+        image, pilot, residual = (
+            torch.as_tensor(array).to(self.image.device, target)
+            for array in (details.image, details.pilot, details.residual)
+        )
+        return replace(details, image=image, pilot=pilot, residual=residual)
+
+
+class ImagesOnDevice(HostTensor):
+    """A tensor that is denoised with PyTorch: it is on another device, or a gradient is needed."""
+
+    measured: MeasuredImages
+
+    def __init__(self, image: Tensor, measured: Any, where: str) -> None:
+        super().__init__(image, measured)
+        self.where = where
+
+    def denoise(self, options: Options, run: Run) -> Tensor:
+        expect_none("without time_axis or depth_axis", frame=run.frame)
+        expect_none(self.where, workers=run.workers, progress=run.progress)
+        layout = self.measured.layout
+        whole = slice(None), slice(None), slice(None)
+        index = whole
+        if run.region is not None:
+            window = window_of(run.region, layout)
+            index = window.inside(whole_window(self.measured.pixels.shape[2:]))
+        clean = [
+            _denoise_image(pixels, self.measured.frame(k, options, run.threads), is_first=k == 0)[
+                index
+            ]
+            for k, pixels in enumerate(_floats(layout.frames(self.image)))
+        ]
+        result: Tensor = layout.like_image(torch.stack(clean))
+        return _as_type(result, _checked_dtype(self.image, run.dtype))
+
+
+class FramesOnDevice(ImagesOnDevice):
+    """The same for frames that belong together."""
+
+    measured: MeasuredSequences  # type: ignore[assignment]
+
+    def denoise(self, options: Options, run: Run) -> Tensor:
+        expect_none(self.where, workers=run.workers, progress=run.progress)
+        wanted, part = self.measured.wanted(run), self.measured.part(run)
+        layout = self.measured.layout
+        clean = [
+            torch.stack(
+                [frame[part] for frame in _denoise_frames(frames, self.measured, k, options)]
+            )[wanted.start : wanted.stop]
+            for k, frames in enumerate(_floats(layout.frames(self.image)))
+        ]
+        result = self.measured.like_image(torch.stack(clean), run.frame)
+        return _as_type(result, _checked_dtype(self.image, run.dtype))
+
+
+class NoisyTensors(NoisyPixels):
+    """Pixels of a tensor, (channels, batch, height, width), with what is known about them in host memory."""
+
+    def __init__(self, plan: Plan, pixels: Tensor, known: Sequence[NoisyPixels]) -> None:
+        """`known` is the same for each image of the batch."""
+        super().__init__(
+            plan, pixels, _batch([one.missing for one in known], pixels), _levels(known, pixels)
+        )
+        self.known = known
+
+    @cached_property
+    def repaired(self) -> Repaired:
+        """See `NoisyPixels`. Outliers, which were found on the host, are replaced there; they have no gradient."""
+        count = sum(one.repaired.outliers for one in self.known)
+        if count == 0:
+            return Repaired(self.pixels, 0)
+        whole = np.stack([one.repaired.pixels for one in self.known], axis=1)
+        before = np.stack([one.pixels for one in self.known], axis=1)
+        pixels = cast(Tensor, self.pixels)
+        changed = torch.as_tensor(whole != before).to(pixels.device)
+        return Repaired(torch.where(changed, torch.as_tensor(whole).to(pixels), pixels), count)
+
+    @cached_property
+    def filled(self) -> Any:
+        return _batch([one.filled for one in self.known], self.pixels)
+
+
+def _levels(known: Sequence[NoisyPixels], pixels: Tensor) -> Levels:
+    """The levels of a batch, (channels or 1, batch, height or 1, width or 1)."""
+    levels = np.stack(np.broadcast_arrays(*(one.levels.all for one in known)), axis=1)
+    if levels.shape[2:] == (1, 1) and np.ptp(levels, axis=1).any():
+        levels = levels.repeat(pixels.shape[2], 2).repeat(pixels.shape[3], 3)
+    return Levels(cast(Any, torch.as_tensor(levels).to(pixels)), known[0].levels.typical, None)
+
+
+def _batch(masks: Sequence[Any], pixels: Tensor) -> Any:
+    """The masks of a batch as a tensor; None if there are none."""
+    if all(mask is None for mask in masks):
+        return None
+    shape = pixels.shape[0], *pixels.shape[2:]
+    whole = [np.zeros(shape, bool) if mask is None else mask for mask in masks]
+    return torch.as_tensor(np.stack(whole, axis=1)).to(pixels.device)
+
+
+def _denoise_image(pixels: Tensor, known: NoisyPixels, *, is_first: bool) -> Tensor:
+    """Denoise an image of (channels, height, width)."""
+    if is_first:  # the same noise for all images of a stack
+        warn_about(known.plan.doubt)
+    noisy = NoisyTensors(known.plan, pixels[:, None], [known])
+    images = images_for(pixels.device)
+    result: Tensor = denoised_image(planned_for(known), noisy, images)[:, 0]
+    return result if _is_explained(known, result) else noisy.repaired.pixels[:, 0]
 
 
 def _denoise_frames(
-    image: Tensor, options: Options, where: str, stack_axis: Any, channel_axis: Any
+    frames: Tensor, measured: MeasuredSequences, k: int, options: Options
 ) -> Tensor:
-    """Denoise each frame separately; noise and range are estimated on a copy in host memory if not given."""
-    layout = layout_of(tuple(image.shape), np.dtype(np.float32), stack_axis, channel_axis)
-    levels = None if options.noise is None else levels_of(options.noise, layout)
-    clean = []
-    for k, frame in enumerate(layout.frames(image)):
-        noise = options.noise or _estimated(on_host(frame), options.kind)
-        _check_noise(noise, where)
-        level = np.reshape(noise.level, (-1, 1, 1)) if levels is None else frame_of(levels, k)
-        floats = frame if frame.is_floating_point() else frame.float()
-        if not np.any(level):
-            clean.append(floats)
-            continue
-        ends = known_ends(_dtype_of(image), 0.0, options.data_range) or [
-            typical_ends(channel) for channel in on_host(frame)
-        ]
-        if k == 0:  # the same noise for all
-            typical = np.broadcast_to(np.median(level, axis=(1, 2)), len(frame))
-            pixels = frame[0].numel()
-            warn_about(
-                doubt_about(options.noise, typical, ends, _dtype_of(image), pixels)
-                or doubt_about_colour(options.tuning.colour, [len(frame)])
-            )
-        data_range = options.data_range or _range(ends)
-        correlation = getattr(noise, "correlation", None)
-        module = NLRidge(options.method, data_range=data_range, correlation=correlation)
-        share, module.tuning = share_and_tuning(noise, options.tuning)
-        (changed,), _ = module.with_doubt(floats[None], torch.tensor(level))
-        clean.append(_in_part(floats, changed, share))
-    result: Tensor = layout.like_image(torch.stack(clean))
-    return result
-
-
-def _denoise_sequences(
-    image: Tensor,
-    options: Options,
-    axis: SequenceAxis,
-    where: str,
-    stack_axis: Any,
-    channel_axis: Any,
-) -> Tensor:
-    """Denoise frames that belong together; they are planned on a copy in host memory."""
-    sequences = sequences_of(
-        on_host(image),
-        options,
-        axis,
-        mask=None,
-        stack_axis=stack_axis,
-        channel_axis=channel_axis,
-        workers=checked_workers(None),
+    """Denoise the frames of the k-th sequence, (frames, channels, height, width)."""
+    sequence, read = measured.sequence_plan(k, options), measured.frames(k).frame
+    plan = sequence.plan
+    if k == 0:  # the same noise for all
+        warn_about(plan.doubt)
+    arrived = (sequence.with_levels(read(number)) for number in range(sequence.count))
+    known = list(noisy_frames(arrived, plan, sequence.is_video))
+    noisy = NoisyTensors(plan, frames.movedim(1, 0), known)
+    levels = cast(Tensor, noisy.levels.all)
+    differ = levels.shape[2:] != (1, 1)
+    planned = Planned(
+        plan,
+        plan.levels[:, None, None] if differ else known[0].levels.all,
+        len(levels) if differ else None,
+        noisy.filled is not None,
     )
-    clean = []
-    for k, frames in enumerate(sequences.layout.frames(image)):
-        sequence = sequences.plan(k)
-        if options.noise is None and _may_be_texture(sequence.plan.noise):
-            gaussian = replace(options, kind="gaussian")
-            sequence = sequences._replace(options=gaussian).plan(k)
-        plan = sequence.plan
-        _check_noise(plan.noise, where)
-        if k == 0:  # the same noise for all
-            warn_about(plan.doubt)
-        floats = frames if frames.is_floating_point() else frames.float()
-        if not plan.planes:
-            clean.append(floats)
-            continue
-        # The recipe is chosen, so that the range does not matter.
-        correlation = getattr(plan.noise, "correlation", None)
-        module = NLRidge(plan.recipe, data_range=1e-200, correlation=correlation, kind="video")
-        module.tuning, module.is_video = plan.tuning, sequence.is_video
-        levels = sequences.frames(k).levels if sequence.levels is None else sequence.levels[None]
-        changed, _ = module.with_doubt(floats, torch.tensor(levels))
-        clean.append(_in_part(floats, changed, plan.share))
-    result: Tensor = sequences.layout.like_image(torch.stack(clean))
-    return result
+    repeats = [one.repeats for one in known]
+    images = frames_for(frames.device, frames.shape[2], repeats, is_video=sequence.is_video)
+    result = denoised_image(planned, noisy, images).movedim(0, 1)
+    results: list[Tensor] = []
+    for one, pixels in zip(known, result, strict=True):
+        if one.repeats:
+            results.append(results[-1])
+        else:
+            explained = _is_explained(one, pixels)
+            results.append(pixels if explained else noisy.repaired.pixels[:, len(results)])
+    return torch.stack(results)
+
+
+def _is_explained(known: NoisyPixels, result: Tensor) -> bool:
+    """Whether noise explains what was removed; see `or_unchanged`."""
+    on_the_host = on_host(result)
+    return or_unchanged(known, on_the_host) is on_the_host
+
+
+def _floats(image: Tensor) -> Tensor:
+    """The image in the type that it is computed in."""
+    return image if image.dtype == torch.float64 else image.float()
 
 
 def _checked_dtype(image: Tensor, dtype: Any) -> torch.dtype:
@@ -155,12 +251,12 @@ def _checked_dtype(image: Tensor, dtype: Any) -> torch.dtype:
     if not isinstance(dtype, torch.dtype):
         dtype = torch.from_numpy(np.empty(0, checked_dtype(dtype))).dtype
     if dtype.is_complex or dtype == torch.bool:
-        raise TypeError(f"dtype is {dtype}; expected a type of integers or floats")
+        raise ArgumentTypeError("dtype", dtype, "a type of integers or floats", "is {value}")
     return dtype
 
 
 def _integers(dtype: torch.dtype) -> np.dtype[Any] | None:
-    """Return an integer type as NumPy calls it; None for floats."""
+    """Return an integer type as a type of NumPy; None for floats."""
     return None if dtype.is_floating_point else torch.empty(0, dtype=dtype).numpy().dtype
 
 
@@ -172,42 +268,8 @@ def _as_type(result: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.as_tensor(to_dtype(on_host(result), integers)).to(result.device)
 
 
-def _estimated(pixels: Any, kind: str) -> Noise:
-    noise = estimated_noise(pixels, None, kind)
-    return estimated_noise(pixels, None, "gaussian") if _may_be_texture(noise) else noise
-
-
-def _may_be_texture(noise: Noise) -> bool:
-    """Whether estimated noise may be texture; it then depends on the brightness, which tensors do not support."""
-    return share_of(noise, DEFAULT) < 1
-
-
-def _in_part(noisy: Tensor, changed: Tensor, share: float) -> Tensor:
-    """Make a share of the changes."""
-    return changed if share == 1 else noisy + share * (changed - noisy)
-
-
-def _check_noise(noise: Noise, where: str) -> None:
-    base = noise.noise if isinstance(noise, CorrelatedNoise) else noise
-    if not isinstance(base, GaussianNoise):
-        raise ValueError(
-            f"noise is {shown(noise)}; expected Gaussian noise {where}: "
-            "pass sigma, or the image as an array"
-        )
-
-
-def _dtype_of(image: Tensor) -> np.dtype[Any]:
-    """Return the type of the image as NumPy calls it."""
-    return np.asarray(on_host(image.flatten()[:0])).dtype
-
-
-def _range(ends: Sequence[tuple[float, float]]) -> float:
-    """Return the root mean square of the ranges of all channels."""
-    return max(1e-200, float(np.sqrt(np.mean(np.diff(ends) ** 2))))
-
-
 def on_host(values: Any) -> Any:
-    """Convert a tensor to an array in host memory; bfloat16 becomes float32, as NumPy lacks it."""
+    """Convert a tensor to an array in host memory; bfloat16, which NumPy lacks, becomes float32."""
     if not isinstance(values, Tensor):
         return values
     values = values.detach().cpu()

@@ -1,7 +1,7 @@
 """Image files: reading them, and writing the same file with other pixels.
 
 Each format is a module in the folder `formats`, or a plug-in: a module that another package names in the entry-point
-group "nlridge.files".  Nothing else needs to know about it.  The module has:
+group "nlridge.files". Nothing else needs to know about it. The module has:
 
     NAME                        the name of the format, for messages
     SUFFIXES                    the suffixes of its files, in lower case, the usual one first
@@ -9,17 +9,17 @@ group "nlridge.files".  Nothing else needs to know about it.  The module has:
     recognises(head)            whether a file with these first 512 bytes has this format
     read(path, axes)            read a `Picture`; `axes` names the axes of an array whose file does not name them
     write(path, picture, name)  write a `Picture` to the temporary `path`; `name` is the final path; may return
-                                sentences on what this very file could not store
-    WRITES                      the suffix of the files it writes, if they have another format than those it reads
+                                sentences on what this particular file could not store
+    WRITES                      the suffix of the files it writes, if their format differs from those it reads
 
-A module without `write` only reads: its pictures are written as OME-TIFF, unless another format is asked for.  A module
-of a format whose files hold several arrays has DATASETS = True, and `read` takes the path of one of them as a third
-argument, or None.  `Picture.format` is the last part of the name of the module.
+A module without `write` can only read: its pictures are written as OME-TIFF, unless another format is asked for. If
+files of a format hold several arrays, its module has DATASETS = True, and `read` takes the path of one of them, or
+None, as a third argument. `Picture.format` is the last part of the name of the module.
 
-Files are read by their content, whatever their name ends in, and written in the format that the name says.
+Files are read according to their content, whatever their suffix, and written in the format of their suffix.
 
 A file that cannot be read or written raises a ValueError or OSError with a message of one sentence, and nothing is
-printed.  Optional libraries are imported only when they are used.
+printed. Optional libraries are imported only when they are used.
 """
 
 import pkgutil
@@ -29,8 +29,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
+from ..atomic import replacing
+from ..errors import ArgumentError
 from . import formats
-from .atomic import replacing
 from .damage import convert_errors, expect_regular, one_line
 from .develop import developed
 from .orientation import upright
@@ -44,6 +45,7 @@ __all__ = [
     "output_suffix",
     "output_suffixes",
     "read",
+    "suffix_by_content",
     "suffix_of",
     "suffixes",
     "write",
@@ -51,7 +53,7 @@ __all__ = [
 
 GROUP = "nlridge.files"
 """The entry-point group of plug-ins."""
-_HEAD = 512  # bytes that formats are recognised by
+_HEAD = 512  # bytes at the start of a file, by which formats are recognised
 _CONTRACT = {"NAME": str, "SUFFIXES": tuple, "KEEPS": tuple}
 
 
@@ -87,7 +89,7 @@ def _found() -> tuple[dict[str, ModuleType], list[str]]:
 
 
 def _expect_format(module: ModuleType, known: dict[str, ModuleType]) -> None:
-    """Refuse a plug-in that is not what the description above says, or that clashes with another format."""
+    """Refuse a plug-in that does not meet the contract above, or that clashes with another format."""
     for name, kind in _CONTRACT.items():
         if not isinstance(getattr(module, name, None), kind):
             raise ValueError(
@@ -121,7 +123,7 @@ def _name(module: ModuleType) -> str:
 
 
 def _is_left_to_a_library(module: ModuleType) -> bool:
-    """Return whether a module recognises anything, even nothing at all, and leaves the decision to a library."""
+    """Return whether a module recognises any file, even an empty one, and leaves the decision to a library."""
     return bool(module.recognises(b""))
 
 
@@ -135,7 +137,7 @@ def suffixes() -> tuple[str, ...]:
 
 
 def suffix_of(path: Path) -> str:
-    """Return the suffix of a name in lower case; a double one, as in .nii.gz, if there is such a format."""
+    """Return the suffix of a name in lower case; a double one, such as .nii.gz, if there is such a format."""
     double = "".join(path.suffixes[-2:]).lower()
     return double if double in _formats() else path.suffix.lower()
 
@@ -150,7 +152,7 @@ def output_suffix(suffix: str) -> str:
 
 
 def output_suffixes() -> tuple[str, ...]:
-    """Return the suffixes of all formats that can be written: the many suffixes of raw files only as that of DNG."""
+    """Return the suffixes of all formats that can be written; of the raw formats, only DNG can."""
     return tuple(suffix for suffix in suffixes() if output_suffix(suffix) == suffix)
 
 
@@ -169,9 +171,9 @@ def _format_of(suffix: str, expected: tuple[str, ...]) -> ModuleType:
 
 
 def _by_content(head: bytes) -> ModuleType | None:
-    """Return the module for a file whose name says something else; None if there is none.
+    """Return the module for a file whose suffix does not match its content; None if there is none.
 
-    TIFF files come before raw files, which are built like them.
+    TIFF comes before raw files, many of which have the structure of TIFF.
     """
     found = [
         module
@@ -179,6 +181,17 @@ def _by_content(head: bytes) -> ModuleType | None:
         if module.recognises(head) and not _is_left_to_a_library(module)
     ]
     return min(found, key=lambda module: hasattr(module, "WRITES"), default=None)
+
+
+def suffix_by_content(head: bytes) -> str:
+    """Return the usual suffix of a file by its first bytes, for files without a name."""
+    module = _by_content(head[:_HEAD])
+    if module is None:
+        raise ValueError(
+            "it is not in a format that is known by its first bytes; expected an image"
+        )
+    suffix: str = ".webp" if head[8:12] == b"WEBP" else module.SUFFIXES[0]
+    return suffix
 
 
 def read(path: Path, axes: str | None = None, dataset: str | None = None) -> Picture:
@@ -198,7 +211,7 @@ def read(path: Path, axes: str | None = None, dataset: str | None = None) -> Pic
         )
     several = getattr(module, "DATASETS", False)
     if dataset is not None and not several:
-        raise ValueError(f"dataset is {dataset}; expected none for {module.NAME} files")
+        raise ArgumentError("dataset", dataset, f"none for {module.NAME} files", "is {value}")
     with convert_errors("the file is damaged", _package(module)):
         picture: Picture = module.read(path, axes, *((dataset,) if several else ()))
     if module is not named:
@@ -226,7 +239,7 @@ def write(path: Path, picture: Picture) -> list[str]:
         if any(layer.mosaic is not None for layer in picture.layers):
             if picture.format != "raw":
                 raise ValueError(
-                    f"it is a mosaic, whose colours are unknown; expected a file that ends in "
+                    f"it is a mosaic, whose colors are unknown; expected a file that ends in "
                     f"{format_of('.tif').SUFFIXES[0]} rather than {path.suffix}"
                 )
             with convert_errors("the raw image could not be developed"):
@@ -235,13 +248,11 @@ def write(path: Path, picture: Picture) -> list[str]:
         if picture.exif and picture.layers and "exif" not in module.KEEPS:
             notes.append(f"{module.NAME} files cannot store the EXIF data")
         if picture.profile and "profile" not in module.KEEPS:
-            notes.append(f"{module.NAME} files cannot store the colour profile")
+            notes.append(f"{module.NAME} files cannot store the color profile")
         if picture.iptc and "iptc" not in module.KEEPS:
             notes.append(f"{module.NAME} files cannot store the IPTC data")
         if picture.tables:
-            notes.append(
-                "the lookup tables, by which gray values are shown in colour, were dropped"
-            )
+            notes.append("the lookup tables, by which gray values are shown in color, were dropped")
     with (
         convert_errors("the file could not be written", _package(module)),
         replacing(path) as partial,

@@ -1,6 +1,6 @@
-"""Boxes, of which AVIF and JPEG XL files consist: reading them, and adding metadata to the files of libraries that cannot.
+"""Boxes, of which AVIF and JPEG XL files consist: reading them, and adding metadata that the libraries cannot write.
 
-The metadata of an AVIF file are items (EXIF and XMP data) and properties (the colour profile, the orientation) of its
+The metadata of an AVIF file are items (EXIF and XMP data) and properties (the color profile, the orientation) of its
 image, as in ISO/IEC 23008-12.
 """
 
@@ -18,7 +18,7 @@ class Item(NamedTuple):
     kind: bytes
     """Exif or mime."""
     name: bytes
-    """The name of the item, and its content type if it has one; each of them ends with 0."""
+    """The name of the item, and its content type if it has one; each ends with a zero byte."""
     data: bytes
 
 
@@ -54,7 +54,7 @@ def xmp_item(xmp: bytes) -> Item:
 
 
 def with_metadata(avif: bytes, items: Sequence[Item], profile: bytes | None, turn: int) -> bytes:
-    """Return an AVIF file of a single image without metadata, with them."""
+    """Add metadata to an AVIF file that has a single image and no metadata."""
     parts = dict(boxes(avif))
     meta = dict(boxes(parts[b"meta"][4:]))
     (primary,) = struct.unpack_from(">H", meta[b"pitm"], 4)
@@ -118,7 +118,7 @@ def _places(iloc: bytes) -> dict[int, list[tuple[int, int]]]:
 
 
 def _location(places: dict[int, list[tuple[int, int]]], start: int) -> bytes:
-    """The content of the box that says where items are; their places are relative to `start`."""
+    """The content of the box that locates the items; their places are relative to `start`."""
     parts = [struct.pack(">IBBH", 0, 0x44, 0, len(places))]
     for item, extents in places.items():
         parts.append(struct.pack(">HHH", item, 0, len(extents)))
@@ -127,7 +127,7 @@ def _location(places: dict[int, list[tuple[int, int]]], start: int) -> bytes:
 
 
 def _properties(profile: bytes | None, turn: int) -> list[tuple[bool, bytes]]:
-    """The properties for a colour profile and an orientation, each with whether a reader must understand it."""
+    """The properties for a color profile and an orientation, each with a flag: whether a reader must understand it."""
     properties = [(False, box(b"colr", b"prof", profile))] if profile else []
     angle, axis = _TURNS[turn]
     if angle:

@@ -20,14 +20,14 @@ from .directories import (
 )
 from .picture import Picture
 
-# Tags of the first directory of a raw file that are true of the whole file: description, maker, model, orientation,
+# Tags of the first directory of a raw file that apply to the whole file: description, maker, model, orientation,
 # software, date, artist and copyright.
 _KEPT = {270, 271, 272, 274, 305, 306, 315, 33432, EXIF, GPS}
 # Tags of EXIF data, which old cameras write to the first directory.
 _MISPLACED = {33434, 33437, 34850, 34855, 36867, *range(37377, 37387)}
-_BOXES = (b"CMT1", b"CMT2", b"CMT4")  # of CR3: the first directory, EXIF and GPS data
+_BOXES = (b"CMT1", b"CMT2", b"CMT4")  # boxes of CR3 files: the first directory, EXIF and GPS data
 _ISO, _ISO_UNKNOWN = 34855, 65535  # a tag of EXIF data, and its value for speeds that are larger
-_HEAD = 2**20  # bytes of a file in which the boxes are
+_HEAD = 2**20  # bytes at the start of a file that contain the boxes
 
 
 class Metadata(NamedTuple):
@@ -43,7 +43,7 @@ class Metadata(NamedTuple):
 
 
 def metadata_of(path: Path, raw: Any) -> Metadata:
-    """Return the metadata of a raw file; `raw` is the file as opened by rawpy, which knows a little about each."""
+    """Return the metadata of a raw file; `raw` is the file as opened by rawpy, which provides a few of them."""
     for source in (_of_directories, _of_boxes, _of_preview):
         try:
             with open(path, "rb") as file:
@@ -59,7 +59,7 @@ def metadata_of(path: Path, raw: Any) -> Metadata:
 
 
 def _of_directories(file: BinaryIO, raw: Any) -> Metadata:
-    """The metadata of files that are built like TIFF, whatever their magic number."""
+    """The metadata of files with the structure of TIFF, whatever their magic number."""
     return _from(file)
 
 
@@ -93,7 +93,7 @@ def _of_jpeg(data: bytes) -> Metadata | None:
 
 
 def _of_library(raw: Any) -> Metadata:
-    """What LibRaw knows of any file."""
+    """The metadata that LibRaw provides for any file."""
     order, other = "<", raw.other
     exif = [
         new_tag(order, code, RATIONAL, value)

@@ -12,10 +12,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..errors import ArgumentError
+
 _SAFE = 2**28  # bytes of pixels that any file may have
-# Not the logger of astropy, which cannot be imported any more once its logger exists.  It warns instead.
+# Without the logger of astropy, which cannot be imported once a logger of its name exists; astropy issues warnings.
 _LOGGERS = ("tifffile", "PIL", "pydicom", "nd2", "liffile", "nibabel", "nibabel.global")
-_LONGEST = 200  # characters of the message of a library
+_MAX_LENGTH = 200  # characters of the message of a library
 
 
 class UnnamedAxes(ValueError):
@@ -26,6 +28,9 @@ class UnnamedAxes(ValueError):
             f"it has {len(shape)} dimensions, {shape}; expected 2, or --channel-axis or --stack-axis"
         )
         self.shape = shape
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.shape,)
 
 
 @contextmanager
@@ -51,7 +56,8 @@ def convert_errors(what: str, package: str = str(__package__)) -> Iterator[None]
     except Exception as error:
         is_system_error = isinstance(error, OSError) and error.errno is not None
         if is_system_error or (
-            type(error) in (ValueError, UnnamedAxes) and _is_raised_in(package, error)
+            type(error) in (ValueError, ArgumentError, UnnamedAxes)
+            and _is_raised_in(package, error)
         ):
             raise
         raise ValueError(f"{what}: {one_line(error)}") from error
@@ -67,7 +73,8 @@ def _is_raised_in(package: str, error: Exception) -> bool:
         trace = trace.tb_next
     if trace is None:
         return False
-    return str(trace.tb_frame.f_globals["__name__"]).startswith((str(__package__), package))
+    name = str(trace.tb_frame.f_globals.get("__name__", ""))  # code that was compiled may have none
+    return name.startswith((str(__package__), package))
 
 
 def one_line(error: Exception) -> str:
@@ -85,7 +92,7 @@ def one_line(error: Exception) -> str:
     if isinstance(error, bugs) or not message:
         return f"its metadata are inconsistent ({type(error).__name__})"
     message = "".join(letter if letter.isprintable() else "?" for letter in message)
-    return message if len(message) <= _LONGEST else f"{message[:_LONGEST]} ..."
+    return message if len(message) <= _MAX_LENGTH else f"{message[:_MAX_LENGTH]} ..."
 
 
 def refuse_too_large(what: str, decoded: int, size: int) -> None:
@@ -109,7 +116,7 @@ def _most_bytes(size: int) -> int:
 
 
 def unpacked(file: BinaryIO, size: int) -> io.BytesIO:
-    """Return all that a compressed file of this size holds, unless that is more than is safe to open."""
+    """Return the content of a compressed file of this size, unless it is larger than is safe to open."""
     most, content = _most_bytes(size), io.BytesIO()
     while part := file.read(2**20):
         content.write(part)

@@ -1,4 +1,4 @@
-"""Raw pictures as people see them: developed by LibRaw, always in the same way."""
+"""Raw pictures for viewing: developed by LibRaw, always in the same way."""
 
 import io
 from dataclasses import replace
@@ -9,6 +9,7 @@ import numpy.typing as npt
 from PIL import Image, ImageCms
 
 from ..checks import not_installed
+from ..types import Pixels
 from .camera_metadata import Metadata, blob
 from .dng import RawFile, dng_bytes
 from .picture import Layer, Picture
@@ -17,7 +18,7 @@ _PREVIEW = 1024  # pixels of the longer side
 
 
 def developed(picture: Picture, bits: int = 16) -> Picture:
-    """Return a raw picture in colour, upright, in sRGB; the brightness of a scene does not change from file to file."""
+    """Return a raw picture in sRGB, upright; brightness is not adjusted from file to file."""
     from .formats.raw import raw_file
 
     file = raw_file(picture)
@@ -42,14 +43,15 @@ def preview_of(file: RawFile) -> npt.NDArray[np.uint8]:
     return np.asarray(image)
 
 
-def _postprocess(file: RawFile, **options: Any) -> npt.NDArray[Any]:
+def _postprocess(file: RawFile, **options: Any) -> Pixels:
     try:
         import rawpy
     except ImportError:
         raise not_installed("Raw files need", "rawpy") from None
     data = io.BytesIO(dng_bytes(file, compressed=False))
     with rawpy.imread(data) as raw:
-        pixels: npt.NDArray[Any] = raw.postprocess(
-            use_camera_wb=True, no_auto_bright=True, **options
+        # White is what the file says. LibRaw would take the brightest pixel for it, which noise makes brighter.
+        pixels: Pixels = raw.postprocess(
+            use_camera_wb=True, no_auto_bright=True, adjust_maximum_thr=0.0, **options
         )
     return pixels

@@ -1,4 +1,4 @@
-"""Directories of TIFF: lists of tags, as they are found in TIFF files, EXIF data and the raw files of most cameras."""
+"""Directories of TIFF: lists of tags, as in TIFF files, EXIF data and the raw files of most cameras."""
 
 import struct
 from collections.abc import Iterable, Sequence
@@ -7,12 +7,12 @@ from typing import Any, BinaryIO, NamedTuple
 EXIF, GPS, INTEROPERABILITY, SUBIMAGES = 34665, 34853, 40965, 330
 MAKER_NOTE = 37500
 _POINTERS = {EXIF, GPS, INTEROPERABILITY}
-# How the values of each type are packed.
+# The format of the values of each type, as in the module `struct`.
 _FORMATS = {
     1: "B", 2: "s", 3: "H", 4: "I", 5: "II", 6: "b", 7: "s", 8: "h", 9: "i", 10: "ii", 11: "f", 12: "d", 13: "I",
     16: "Q", 17: "q", 18: "Q",
 }  # fmt: skip
-_MOST_TAGS, _DEEPEST = 4096, 4
+_MAX_TAGS, _MAX_DEPTH = 4096, 4
 BYTE, ASCII, SHORT, LONG, RATIONAL, SIGNED_RATIONAL, DOUBLE = 1, 2, 3, 4, 5, 10, 12
 
 
@@ -89,7 +89,7 @@ def read_directory(
     tags: list[Tag] = []
     number, entry = ("Q", "HHQ8s") if header.big else ("H", "HHI4s")
     (count,) = _unpacked(file, header.order + number, place)
-    if count > _MOST_TAGS or depth > _DEEPEST:
+    if count > _MAX_TAGS or depth > _MAX_DEPTH:
         raise ValueError("the file is damaged: one of its directories has too many tags")
     start, length = place + struct.calcsize(number), struct.calcsize(header.order + entry)
     offset = "Q" if header.big else "I"
@@ -157,7 +157,7 @@ def packed(tags: Iterable[Tag], order: str, place: int, big: bool = False) -> by
 
 
 def without(tags: Iterable[Tag], *codes: int) -> list[Tag]:
-    """Return the tags but those with the given codes, in the directories that they point to as well."""
+    """Return the tags without those of the given codes, also in the directories that they point to."""
     return [
         tag._replace(children=tuple(tuple(without(child, *codes)) for child in tag.children))
         for tag in tags

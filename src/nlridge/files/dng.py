@@ -3,12 +3,12 @@
 import io
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image
 
+from ..types import Pixels
 from .directories import (
     ASCII,
     BYTE,
@@ -27,8 +27,6 @@ from .directories import (
     pointer,
 )
 
-Pixels = npt.NDArray[Any]
-
 NOISE_PROFILE = 51041
 _TILES = (512, 256, 128, 64, 32, 16)
 _MOSAIC = 32803  # the photometric interpretation
@@ -38,7 +36,7 @@ _OF_RAW = {
     33421, 33422, 50710, 50711, 50713, 50714, 50715, 50716, 50717, 50718, 50719, 50720, 50733, 50737, 50738, 50780,
     50829, 50830, 51008, 51009, 51022, 51041, 51125, 51108, 51109, 51110,
 }  # fmt: skip
-# Tags that describe how pixels are stored, or that are not true of other pixels: previews, digests, and the table by
+# Tags that describe how pixels are stored, or that do not apply to other pixels: previews, digests, and the table by
 # which stored values were converted.
 _NOT_KEPT = {
     254, 255, 256, 257, 258, 259, 262, 273, 277, 278, 279, 284, 317, 322, 323, 324, 325, 330, 338, 339, 347, 513, 514,
@@ -57,7 +55,7 @@ class RawFile(NamedTuple):
     order: str
     """The byte order of the tags."""
     tags: list[Tag]
-    """The tags of the file: the camera, its colours, the orientation, EXIF and GPS data."""
+    """The tags of the file: the camera, its colors, the orientation, EXIF and GPS data."""
     raw_tags: list[Tag]
     """The tags of the raw image: pattern, black and white level, crop, corrections."""
 
@@ -83,9 +81,9 @@ def kept_tags(first: Sequence[Tag], raw: Sequence[Tag]) -> tuple[list[Tag], list
 def camera_tags(
     order: str, matrix: Pixels, white_balance: Sequence[float], name: bytes
 ) -> list[Tag]:
-    """Return the tags that say what the colours of a camera mean.
+    """Return the tags that define the colors of a camera.
 
-    `matrix` converts XYZ to the colours of the camera under daylight, and `white_balance` has the factors of red, green
+    `matrix` converts XYZ to the colors of the camera under daylight, and `white_balance` has the factors of red, green
     and blue.
     """
     red, green, blue = white_balance
@@ -109,7 +107,7 @@ def raw_tags(
     """Return the tags of a raw image; `crop` has column, row, width and height of the part to show."""
     return [
         new_tag(order, 33421, SHORT, 2, 2),
-        new_tag(order, 33422, BYTE, *("RGB".index(colour) for colour in pattern)),
+        new_tag(order, 33422, BYTE, *("RGB".index(color) for color in pattern)),
         new_tag(order, 50713, SHORT, 2, 2),
         new_tag(order, 50714, RATIONAL, *black),
         new_tag(order, 50717, LONG, round(white)),
@@ -119,17 +117,17 @@ def raw_tags(
     ]
 
 
-def noise_profile(order: str, tag: Tag, gain: float, read_noise: float, span: float) -> Tag:
-    """Return the noise profile for the same number of colours as in a given one; `span` is from black to white."""
+def noise_profile(order: str, tag: Tag | None, gain: float, read_noise: float, span: float) -> Tag:
+    """Return a noise profile for as many colors as in a given one; `span` is the range from black to white."""
     pair = gain / span, (read_noise / span) ** 2
-    count = max(len(tag.values(order)) // 2, 1)
+    count = 1 if tag is None else max(len(tag.values(order)) // 2, 1)
     return new_tag(order, NOISE_PROFILE, DOUBLE, *(pair * count))
 
 
 def dng_bytes(raw: RawFile, preview: Pixels | None = None, compressed: bool = True) -> bytes:
     """Return a DNG file.
 
-    Without a preview, in 8-bit colour, the raw image is the first image of the file.
+    Without a preview, in 8-bit color, the raw image is the first image of the file.
     """
     order = raw.order
     data = bytearray(b"II*\0" if order == "<" else b"MM\0*") + bytearray(4)
@@ -159,7 +157,7 @@ def dng_bytes(raw: RawFile, preview: Pixels | None = None, compressed: bool = Tr
 
 
 def _stored(pixels: Pixels, order: str, data: bytearray, compressed: bool) -> list[Tag]:
-    """Append pixels to the data of a file, and return the tags that say where and how they are stored."""
+    """Append pixels to the data of a file, and return the tags that describe where and how they are stored."""
     # LibRaw misreads tiles that are wider than the image, and those of an image that is two tiles wide.
     width = pixels.shape[1]
     sides = [side for side in _TILES if side <= width != 2 * side]
@@ -180,7 +178,7 @@ def _stored(pixels: Pixels, order: str, data: bytearray, compressed: bool) -> li
     places, lengths = [], []
     for y in range(0, height, side):
         for x in range(0, width, side):
-            # Two neighbours count as two colours, so that pixels are predicted from those of the same colour.
+            # Two neighbours count as two colors, so that pixels are predicted from those of the same color.
             tile = np.ascontiguousarray(whole[y : y + side, x : x + side])
             code = imagecodecs.jpeg_encode(
                 tile.reshape(side, side // 2, 2), lossless=True, predictor=1, bitspersample=16
@@ -217,5 +215,5 @@ def _preview_tags(preview: Pixels, order: str, data: bytearray) -> list[Tag]:
         new_tag(order, 279, LONG, jpeg.tell()),
         new_tag(order, 284, SHORT, 1),
         new_tag(order, 530, SHORT, 1, 1),
-        new_tag(order, 50970, LONG, 2),  # the colour space of the preview is sRGB
+        new_tag(order, 50970, LONG, 2),  # the color space of the preview is sRGB
     ]

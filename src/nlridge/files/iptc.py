@@ -1,16 +1,16 @@
-"""IPTC data (captions, keywords, copyright): a resource of Photoshop in JPEG files, a tag of its own in TIFF files."""
+"""IPTC data (captions, keywords, copyright): a Photoshop resource in JPEG files, a tag of its own in TIFF files."""
 
 import struct
 from collections.abc import Iterator
 
 _SIGNATURE = b"Photoshop 3.0\0"
 _IPTC = 0x0404
-_LARGEST = 0xFFFF - 2  # bytes of a segment
+_MAX_SEGMENT = 0xFFFF - 2  # bytes of a segment
 _STANDALONE = (0x01, *range(0xD0, 0xD9))  # markers without a length
 
 
 def segments(jpeg: bytes) -> bytes:
-    """Return the segments of a JPEG file in which Photoshop's resources are, as they are."""
+    """Return the segments of a JPEG file that contain Photoshop resources, unchanged."""
     found, at = [], 2
     while at + 4 <= len(jpeg) and jpeg[at] == 0xFF:
         marker = jpeg[at + 1]
@@ -27,7 +27,7 @@ def segments(jpeg: bytes) -> bytes:
 
 
 def with_segments(jpeg: bytes, inserted: bytes) -> bytes:
-    """Return a JPEG file with more segments, after those of its beginning that are of applications."""
+    """Insert segments into a JPEG file, after the application segments at its beginning."""
     at = 2
     while jpeg[at] == 0xFF and 0xE0 <= jpeg[at + 1] <= 0xEF:
         at += 2 + int.from_bytes(jpeg[at + 2 : at + 4], "big")
@@ -48,7 +48,7 @@ def as_segment(iptc: bytes) -> bytes | None:
     """Return IPTC data as a segment of a JPEG file; None if they are too long for one."""
     padded = iptc + b"\0" * (len(iptc) % 2)
     content = _SIGNATURE + b"8BIM" + struct.pack(">HHI", _IPTC, 0, len(iptc)) + padded
-    if len(content) > _LARGEST:
+    if len(content) > _MAX_SEGMENT:
         return None
     return b"\xff\xed" + struct.pack(">H", 2 + len(content)) + content
 

@@ -1,4 +1,4 @@
-"""What OME and ImageJ say of an image: the names of its channels, and the size of a voxel."""
+"""The metadata of OME and ImageJ about an image: the names of its channels, and the size of a voxel."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,8 +23,9 @@ def channel_names(ome: str | None) -> list[str]:
 
 
 def pixel_sizes(file: Any, number: int = 0) -> dict[str, tuple[float, str]]:
-    """Return the size and the unit of a pixel along Z, Y and X, and of a step along T, as far as the metadata of an
-    image of an OME or ImageJ file have them.
+    """Return the size and unit of a pixel along Z, Y and X, and of a step along T, of an image in an OME or ImageJ file.
+
+    Axes that the metadata do not mention are left out.
     """
     sizes: dict[str, tuple[Any, str]] = {}
     try:
@@ -41,7 +42,7 @@ def pixel_sizes(file: Any, number: int = 0) -> dict[str, tuple[float, str]]:
             metadata, tags = file.imagej_metadata, file.pages.first.tags
             unit = metadata.get("unit", "pixel")
             sizes["T"] = metadata.get("finterval", 0), "s"
-            # Without a unit, ImageJ counts in pixels, which says nothing.
+            # Without a unit, ImageJ counts in pixels, which is no information.
             if unit not in ("pixel", "pixels", ""):
                 sizes["Z"] = metadata.get("spacing", 0), unit
                 for axis, code in (("Y", 283), ("X", 282)):
@@ -74,7 +75,7 @@ def voxel_of(file: Any, number: int) -> tuple[tuple[float, float, float] | None,
 def ome_metadata(
     axes: str, sizes: Mapping[str, tuple[float, str]], channels: Sequence[str]
 ) -> dict[str, Any]:
-    """Return what `tifffile` writes into the OME metadata of a new file."""
+    """Return the metadata of a new file, in the form in which `tifffile` takes them."""
     names = {"T": "TimeIncrement", **{axis: f"PhysicalSize{axis}" for axis in "ZYX"}}
     metadata: dict[str, Any] = {"axes": axes}
     for axis, (size, unit) in sizes.items():

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 from PIL import Image
 
-from .picture import Picture, Pixels
+from ..types import Pixels
+from .picture import Picture
 
 _ORIENTATION = 0x0112  # the tag of EXIF
 
@@ -19,7 +20,7 @@ def turn_of(exif: bytes | None) -> int:
 
 
 def upright(picture: Picture) -> Picture:
-    """Return the picture upright and as a positive, for formats and pages that can store neither property."""
+    """Return the picture upright and as a positive, for formats and pages that cannot store these properties."""
     if picture.turn == 1 and not picture.negative:
         return picture
 
@@ -43,7 +44,7 @@ def upright(picture: Picture) -> Picture:
 
 
 def upright_exif(exif: bytes | None) -> bytes | None:
-    """Return EXIF data that call the image upright; unchanged if they are damaged."""
+    """Return EXIF data with the orientation set to upright; unchanged if they are damaged."""
     tags = _parsed(exif)
     if tags is None:
         return exif
@@ -52,7 +53,7 @@ def upright_exif(exif: bytes | None) -> bytes | None:
 
 
 def turned(pixels: Pixels, axes: str, turn: int) -> Pixels:
-    """Return a view of pixels upright; `turn` is their orientation, from 1 to 8."""
+    """Return an upright view of pixels; `turn` is their orientation, from 1 to 8."""
     y, x = axes.index("Y"), axes.index("X")
     if turn >= 5:
         pixels = pixels.swapaxes(y, x)

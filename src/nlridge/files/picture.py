@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..noise import Noise
 from ..planning.mosaic import Mosaic
-
-Pixels = npt.NDArray[Any]
+from ..types import Pixels
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +29,7 @@ class Layer:
     mosaic: Mosaic | None = None
     """The pattern of a raw image."""
     noise: Noise | None = None
-    """The noise that the file states, or what is left of it; that of a mosaic is above its black level."""
+    """The noise that the file states, or what is left of it. For a mosaic, its black level counts as 0."""
 
     @property
     def voxel(self) -> tuple[float, float, float] | None:
@@ -44,7 +42,7 @@ class Layer:
         return self.axis_of("C")
 
     def axis_of(self, axis: str, together: str = "") -> int | None:
-        """The number of an axis in a frame, or in a sequence of frames along the axis `together`; None if it has none."""
+        """The index of an axis in a frame, or in a sequence of frames along the axis `together`; None if absent."""
         kept = [letter for letter in self.axes if letter in "YXC" + together]
         return kept.index(axis) if axis in kept else None
 
@@ -68,15 +66,15 @@ class Picture:
     layers: list[Layer]
     """The pixels without transparency: one layer, unless the file holds images of several shapes."""
     alpha: Pixels | None = None
-    """The transparency, of shape (height, width), if there is any.  It is not denoised."""
+    """The transparency, of shape (height, width), if there is any. It is not denoised."""
     profile: bytes | None = None
-    """The ICC colour profile."""
+    """The ICC color profile."""
     exif: bytes | None = None
     """The EXIF data."""
     iptc: bytes | None = None
     """The IPTC data: captions, keywords and copyright."""
     tables: bool = False
-    """Whether the file has lookup tables, by which gray values are shown in colour."""
+    """Whether the file has lookup tables, by which gray values are shown in color."""
     turn: int = 1
     """The orientation for display, from 1 to 8 as in EXIF."""
     negative: bool = False

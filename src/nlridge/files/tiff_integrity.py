@@ -1,4 +1,4 @@
-"""Whether a TIFF file holds the pages and pixels that it claims: tifffile fills in what is missing."""
+"""Checks that a TIFF file holds the pages and pixels that it claims to; tifffile would fill in missing ones."""
 
 import io
 import json
@@ -93,7 +93,7 @@ def expect_pixels(series: Any, size: int) -> None:
     for page in series.pages:
         if page is None:
             raise ValueError("the file is damaged: one of its images is missing")
-        # All pages would be decoded like the first one.
+        # tifffile would decode all pages like the first one.
         if page.aspage().hash != series.keyframe.hash:
             raise ValueError("the file is damaged: its pages differ in how they are stored")
         offsets, counts = page.dataoffsets, page.databytecounts

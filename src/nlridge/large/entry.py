@@ -1,4 +1,4 @@
-"""`denoise` for images that are not held in memory: Dask arrays, any image with `out`, and regions of arrays on disk."""
+"""Images that may be larger than memory: their arguments are checked, and they are denoised to disk."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -6,35 +6,64 @@ from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import is_dask, is_sliceable, is_tensor
-from ..checks import not_installed, shown
-from ..files.atomic import expect_new
+from ..atomic import expect_new
+from ..checks import not_installed
+from ..core.arrays import is_dask, is_sliceable, is_tensor
+from ..core.engines.grid import split_range
+from ..errors import ArgumentError, ArgumentTypeError, shown
+from ..images.executors import Cluster, Executor, LocalThreads
 from ..noise.gaussian import GaussianNoise
-from ..planning.layout import Layout, layout_of, window_of
+from ..planning.layout import Layout, SequenceAxis, layout_of
 from ..planning.levels import INSTEAD_OF_MAP, levels_of
 from ..planning.missing import expect_numbers
 from ..planning.options import Options
 from ..planning.plan import float_type
 from ..progress import Progress
-from ..video.planning import SequenceAxis
-from .bands import split_range
-from .disk import SUFFIXES, NewArray, OpenedArray, is_zarr, open_read_only
-from .executors import Cluster, Executor, LocalThreads
+from .disk import SUFFIXES, OpenedArray, is_zarr, open_read_only
 from .frames import Source, frames_of, sources_of
 from .limits import expect_plausible
-from .region import denoise_regions
+from .new import NewArray
 from .resume import remove_finished_work
-from .run import Store, run
+from .run import run
 from .sequences import run_sequences, sequences_of
 
 _TIMEOUT = 20  # seconds to wait for a scheduler
 
 
-def denoise_large(
+class LargeImage(NamedTuple):
+    """An image that may be larger than memory, whose arguments have been checked."""
+
+    image: Any
+    arrays: list[tuple[str, Any]]
+    """Masks and the map of levels, with the names of their arguments."""
+    layout: Layout
+    options: Options
+    sequence: SequenceAxis | None
+    """The axis of frames that belong together, if there is one."""
+
+    def sources(self, readable: Callable[[Any], Any] | None = None) -> list[Source]:
+        """Return the frames of the image, with those of its masks and its map; `readable` converts the arrays."""
+        readable = readable or _eager_if_dask
+        frames = [
+            (name, frames_of(readable(array), _axes_of(name, array, self.layout), name))
+            for name, array in self.arrays
+        ]
+        masks = [mask for name, mask in frames if name == "mask"]
+        levels = [level for name, level_map in frames if name == "sigma" for level in level_map]
+        return sources_of(frames_of(readable(self.image), self.layout.axes), masks, levels)
+
+    def expect_plausible(self) -> None:
+        """Refuse arrays that claim more pixels than are stored."""
+        for name, array in [("image", self.image), *self.arrays]:
+            if not is_dask(array):
+                expect_plausible(array, name)
+
+
+def large_image(
     image: Any,
     sigma: Any,
     options_for: Callable[[Any], Options],
@@ -43,19 +72,8 @@ def denoise_large(
     stack_axis: Any,
     channel_axis: Any,
     sequence: SequenceAxis | None,
-    out: str | PathLike[str] | None,
-    tile: int,
-    client: Any,
-    workers: int,
-    progress: Progress,
-    store: Store,
-    region: Any = None,
-) -> Any:
-    """See `denoise`; `options_for` returns the options for a sigma that is not a map.
-
-    `sequence` is the axis of frames that belong together, if there is one. `store` converts what is written to `out` to
-    the type of the result; what is returned without `out` consists of floats.
-    """
+) -> LargeImage:
+    """Check the arguments of `denoise`; `options_for` returns the options for a sigma that is not a map."""
     image = _sliceable(image)
     arrays = [] if mask is None else [("mask", _checked_mask(mask))]
     if _is_masked(image):
@@ -73,67 +91,39 @@ def denoise_large(
         arrays.append(("sigma", level_map))
     for name, array in [("image", image), *arrays]:
         if is_dask(array) and np.isnan(array.shape).any():
-            raise ValueError(
-                f"{name} has shape {array.shape}; expected known chunk sizes: call {name}.compute_chunk_sizes()"
-            )
-    layout = layout_of(
-        tuple(image.shape),
-        np.dtype(image.dtype),
-        stack_axis,
-        channel_axis,
-        sequence_axis=None if sequence is None else sequence.axis,
-        sequence_name="time_axis" if sequence is None else sequence.name,
-    )
+            expected = f"known chunk sizes: call {name}.compute_chunk_sizes()"
+            raise ArgumentError(name, array.shape, expected, "has shape {value}")
+    shape, dtype = tuple(image.shape), np.dtype(image.dtype)
+    layout = layout_of(shape, dtype, stack_axis, channel_axis, sequence)
     if options.noise is not None:
         levels_of(options.noise, layout)
-    companions = [(name, array, _axes_of(name, array, layout)) for name, array in arrays]
-    if region is not None:
-        window = window_of(region, layout)
-        sources = _sources(image, layout, companions, _eager_if_dask)
-        for name, array in [("image", image), *arrays]:
-            if not is_dask(array):
-                expect_plausible(array, name)
-        return denoise_regions(sources, layout, options, window, workers, progress)
-    if out is None and sequence is not None:
-        from .dask_sequences import denoise_dask_sequences
+    for name, array in arrays:
+        _axes_of(name, array, layout)
+    return LargeImage(image, arrays, layout, options, sequence)
 
-        return denoise_dask_sequences(image, arrays, layout, options, sequence)
-    if out is None:
-        from .dask_graph import as_eager, denoise_dask
 
-        sources = _sources(as_eager(image), layout, companions, as_eager)
-        return denoise_dask(image, sources, layout, options, tile)
-    if is_dask(image):
-        raise ValueError(
-            "image is a Dask array and out is given; expected a Zarr array, or no out (write the result with to_zarr)"
-        )
+def denoise_to(
+    large: LargeImage, out: Any, tile: int, client: Any, workers: int, progress: Progress
+) -> Any:
+    """Denoise an image into a new array on disk, which is returned; see `denoise_to_disk`."""
+    image, arrays, layout, options, sequence = large
     path = checked_out("out", out, client)
-    for name, array in [("image", image), *arrays]:
-        if not is_dask(array):
-            expect_plausible(array, name)
+    large.expect_plausible()
     dtype = float_type(np.dtype(image.dtype)) if options.dtype is None else options.dtype
     axes = layout.axes if sequence is None or sequence.is_time else layout.axes.replace("T", "Z")
     spec = NewArray(layout.shape, dtype, axes, tile, OpenedArray(image))
-    sources = _sources(image, layout, companions, _eager_if_dask)
+    sources = large.sources()
     if dtype.kind != "f" and np.dtype(image.dtype).kind == "f":
         for frame in (source.image for source in sources):
             for rows in split_range(range(frame.shape[1]), frame.rows_at_once):
                 expect_numbers(frame.read(rows), dtype)
     if sequence is not None:
         run_sequences(
-            sequences_of(sources, "T"),
-            layout,
-            options,
-            sequence,
-            path,
-            spec,
-            workers,
-            progress,
-            store,
+            sequences_of(sources, "T"), layout, options, sequence, path, spec, workers, progress
         )
-        return open_read_only(path)
-    with executor_for(client, workers, [("image", image), *arrays]) as executor:
-        run(sources, layout, options, path, spec, executor, progress, store)
+    else:
+        with executor_for(client, workers, [("image", image), *arrays]) as executor:
+            run(sources, layout, options, path, spec, executor, progress)
     return open_read_only(path)
 
 
@@ -162,7 +152,9 @@ def _checked_mask(mask: Any) -> Any:
     except ValueError:  # a ragged list
         array = np.array(None)
     if array.dtype != bool:
-        raise TypeError(f"mask has dtype {array.dtype}; expected bool, True for missing pixels")
+        raise ArgumentTypeError(
+            "mask", array.dtype, "bool, True for missing pixels", "has dtype {value}"
+        )
     return array
 
 
@@ -177,7 +169,7 @@ def _checked_map(sigma: Any) -> Any:
     if _is_masked(array):
         array = _masked_module(array).filled(array.astype(np.float64), np.nan)
     if np.dtype(array.dtype).kind not in "uif":
-        raise TypeError(f"sigma has dtype {array.dtype}; expected numbers")
+        raise ArgumentTypeError("sigma", array.dtype, "numbers", "has dtype {value}")
     return array
 
 
@@ -188,23 +180,10 @@ def _axes_of(name: str, array: Any, layout: Layout) -> str:
     return "".join(letter for k, letter in enumerate(layout.axes) if k not in lacking)
 
 
-def _sources(
-    image: Any,
-    layout: Layout,
-    companions: Sequence[tuple[str, Any, str]],
-    readable: Callable[[Any], Any],
-) -> list[Source]:
-    """Return the frames of an image with those of its masks and its map, which `readable` makes readable."""
-    frames = [(name, frames_of(readable(array), axes, name)) for name, array, axes in companions]
-    masks = [mask for name, mask in frames if name == "mask"]
-    levels = [level for name, level_map in frames if name == "sigma" for level in level_map]
-    return sources_of(frames_of(image, layout.axes), masks, levels)
-
-
 def _eager_if_dask(array: Any) -> Any:
     if not is_dask(array):
         return array
-    from .dask_graph import as_eager
+    from .graphs import as_eager
 
     return as_eager(array)
 
@@ -217,17 +196,19 @@ def checked_out(
     overwrite: bool = False,
     alternatives: str = "",
 ) -> Path:
-    """Return the absolute path of a new array; `name` is what messages call it (see `expect_new`)."""
+    """Return the absolute path of a new array; `name` is its name in messages (see `expect_new`)."""
     try:
         path = Path(out).absolute()
     except TypeError:
-        raise TypeError(f"{name} is {shown(out)}; expected a path") from None
+        raise ArgumentTypeError(name, out, "a path") from None
     if path.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"{name} is {out}; expected a name that ends in {', '.join(SUFFIXES)}")
+        raise ArgumentError(name, out, f"a name that ends in {', '.join(SUFFIXES)}", "is {value}")
     if client is not None and path.suffix.lower() != ".zarr":
-        raise ValueError(
-            f"{name} is {out}; expected a name that ends in .zarr, which the workers of a cluster can "
-            "write in parallel"
+        raise ArgumentError(
+            name,
+            out,
+            "a name that ends in .zarr, which the workers of a cluster can write in parallel",
+            "is {value}",
         )
     if path.exists() and not overwrite:
         remove_finished_work(path)
@@ -248,17 +229,21 @@ def executor_for(
         yield LocalThreads(workers)
         return
     if not isinstance(client, str) and not hasattr(client, "scheduler_info"):
-        raise TypeError(
-            f"client is {shown(client)}; expected a distributed.Client, or the address of a scheduler"
+        raise ArgumentTypeError(
+            "client", client, "a distributed.Client, or the address of a scheduler"
         )
     for name, array in arrays:
         if isinstance(array, np.ndarray):
-            raise TypeError(
-                f"{name} is in the memory of this process, which the workers of a cluster cannot read; expected a "
-                "Zarr array"
+            raise ArgumentTypeError(
+                name,
+                None,
+                "a Zarr array",
+                "is in the memory of this process, which the workers of a cluster cannot read",
             )
         if is_dask(array):
-            raise TypeError(f"{name} is a Dask array and client is given; expected a Zarr array")
+            raise ArgumentTypeError(
+                name, None, "a Zarr array", "is a Dask array and `client` is given"
+            )
     if isinstance(client, str):
         try:
             from distributed import Client

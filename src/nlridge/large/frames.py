@@ -3,34 +3,33 @@
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..engines.grid import Window
-from ..engines.pool import in_order
+from ..core.engines.grid import Window, split_range
+from ..core.engines.pool import in_order
+from ..errors import ArgumentError
 from ..files.damage import one_line
+from ..images.lazy import LazyImage
 from ..noise.gaussian import GaussianNoise
-from ..noise.poisson import PoissonGaussianNoise
-from ..planning.blind import estimate_of
+from ..planning.blind import Estimate
+from ..planning.facts import Tally, given_or_estimated
 from ..planning.layout import Layout
 from ..planning.levels import Bounds, bounds_of, levels_of, unknown_pixels
-from ..planning.missing import missing_pixels, union
 from ..planning.options import Options
-from ..planning.photons import typical_photons
-from ..planning.plan import SAMPLE, Facts, Plan, covariance_of, filled_sample, plan_for
-from ..planning.ranges import block_shape, ends_of, known_ends, masked_means
-from .bands import split_range
-
-Pixels = npt.NDArray[Any]
-Mask = npt.NDArray[np.bool_]
+from ..planning.parts import SourcePart, part_of, planned_parts
+from ..planning.plan import Plan, plan_for
+from ..planning.way import Planned
+from ..types import Mask, Pixels, Shape
 
 # The noise is estimated from a grid of 4 x 4 squares, evenly spaced in the image.
 _SAMPLE_SIDE = 512
 _SAMPLES_PER_AXIS = 4
 _GAP = 8  # masked pixels between the squares
-_COLUMNS = 1024  # of a map that are measured at a time, to limit the size of temporary arrays
+_COLUMNS = (
+    1024  # columns of a map that are measured at a time, to limit the size of temporary arrays
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Frame:
     """One image of an array that has a shape and a dtype and can be sliced: a Zarr array, a file, or an ndarray.
 
     `axes` has one letter for each axis: Y and X, C for channels, and any other letter for axes along which images are
-    stacked.  `number` is the index of the image along these.  `name` is what messages call the array.
+    stacked. `number` is the index of the image along these. `name` is the name of the array in messages.
     """
 
     array: Any
@@ -53,7 +52,7 @@ class Frame:
         return dict(zip(stacked, self.number, strict=True))
 
     @property
-    def shape(self) -> tuple[int, int, int]:
+    def shape(self) -> Shape:
         """(channels, height, width)"""
         sizes = dict(zip(self.axes, self.array.shape, strict=True))
         return sizes.get("C", 1), sizes["Y"], sizes["X"]
@@ -135,7 +134,7 @@ def frames_of(array: Any, axes: str, name: str = "image") -> list[Frame]:
 
 @dataclass(frozen=True)
 class Source:
-    """A frame, with the frames that say which of its pixels are missing, and how noisy they are, if there are any."""
+    """A frame, with the masks of its missing pixels and the map of its noise, if there are any."""
 
     image: Frame
     masks: tuple[Frame, ...] = ()
@@ -163,27 +162,6 @@ class Source:
         return part_of(rows, [frame.read(rows, columns) for frame in self.frames])
 
 
-class SourcePart(NamedTuple):
-    """Some rows of a frame."""
-
-    pixels: Pixels
-    missing: Mask | None
-    levels: npt.NDArray[np.float64] | None
-
-
-def part_of(rows: range, arrays: Sequence[Pixels]) -> SourcePart:
-    """Return what some rows of `Source.frames` say; raises an error if pixels are infinite or too large."""
-    pixels, *others = arrays
-    masked = levels = None
-    for other in others:
-        if other.dtype == bool:
-            masked = union(masked, other, pixels.shape)
-        else:
-            levels = other.astype(np.float64, copy=False)
-    missing = missing_pixels(pixels, masked, f" in rows {rows.start} to {rows.stop - 1}")
-    return SourcePart(pixels, missing, levels)
-
-
 def sources_of(
     frames: Sequence[Frame], masks: Sequence[Sequence[Frame]] = (), levels: Sequence[Frame] = ()
 ) -> list[Source]:
@@ -206,34 +184,35 @@ class PlannedFrame:
     """A frame with its plan."""
 
     source: Source
-    plan: Plan
-    levels: npt.NDArray[np.float64]
-    """Levels of the stabilised noise, of shape (channels or 1, 1, 1); the typical ones if there is a map."""
-    bounds: tuple[Bounds, ...]
-    """The bounds of the map of levels; none if there is no map."""
-    may_have_gaps: bool
-    """Whether some pixels may have to be filled in."""
+    parts: Planned
     is_empty: bool
     """Whether all pixels are missing, as far as they have been read."""
     digest: str
     """Digest of all pixels, masks and levels; empty if they have not been read."""
+
+    @property
+    def plan(self) -> Plan:
+        return self.parts.plan
+
+    def images(self) -> list[LazyImage]:
+        """The image, its masks and its map of levels, read whenever they are needed."""
+        return [
+            LazyImage(frame.shape, frame.read_window, frame.rows_at_once)
+            for frame in self.source.frames
+        ]
 
 
 def plan_frame(source: Source, layout: Layout, options: Options) -> PlannedFrame:
     """Plan the denoising of a frame without holding more than a part of it in memory.
 
     The range, the covariance of the channels and the digest are computed in one pass over all pixels, after another one
-    over the map of levels if there is one.  The noise, if it is not given, is estimated from a sample: 16 squares of
+    over the map of levels if there is one. The noise, if it is not given, is estimated from a sample: 16 squares of
     512 x 512 pixels, or all pixels of a smaller image.
     """
-    image, noise, doubt = source.image, options.noise, ""
-    channels = image.shape[0]
-    if noise is None:
-        pixels, missing = sample_of(source)
-        noise = GaussianNoise(0)
-        if missing is None or not missing.all():
-            strength = options.tuning.strength
-            noise, doubt = estimate_of(pixels, missing, options.kind, strength=strength)
+    image = source.image
+    noise, doubt = Estimate(options.noise or GaussianNoise(0))
+    if options.noise is None:
+        noise, doubt = given_or_estimated(options, *sample_of(source), workers=1)
     levels = levels_of(noise, layout)[0]
     if source.levels is not None and image.shape[1:] == (1, 1):  # one number for each channel
         levels = source.levels.read(range(1)).astype(np.float64)
@@ -241,22 +220,16 @@ def plan_frame(source: Source, layout: Layout, options: Options) -> PlannedFrame
     bounds = _bounds(source)
     if bounds:
         levels = np.array([[[typical]] for typical, _ in bounds])
-    typical = np.broadcast_to(levels[:, 0, 0], channels)
-    ends = known_ends(image.dtype, noise.black_level, options.data_range)
-    sample, empty, digest = np.zeros((channels, 1)), None, ""
+    tally, digest = Tally(image.shape, image.dtype, noise, options), ""
     may_have_gaps = bool(bounds or source.masks) or image.dtype.kind == "f"
     # The pixels of a Dask array are checked when they are computed.
-    needed = channels > 1 or isinstance(noise, PoissonGaussianNoise)
-    if needed or ends is None or not image.computes_on_read:
-        scan = _scan(source, bounds, with_means=ends is None)
-        ends = ends or [ends_of(*means) for means in scan.means]
-        sample, empty, digest = scan.sample, scan.empty, scan.digest
-        may_have_gaps = bool(bounds) or scan.has_missing
-    covariance, photons = covariance_of(noise, typical, sample), typical_photons(noise, sample)
-    facts = Facts(noise, typical, ends, covariance, empty, photons, image.dtype, doubt=doubt)
-    plan = plan_for(image.shape, facts, options)
-    is_empty = empty is not None and bool(empty.all())
-    return PlannedFrame(source, plan, levels, bounds, may_have_gaps, is_empty, digest)
+    if tally.needs_sample or tally.ends is None or not image.computes_on_read:
+        digest = _read_all(source, bounds, tally)
+        may_have_gaps = bool(bounds) or tally.has_missing
+    typical = np.broadcast_to(levels[:, 0, 0], image.shape[0])
+    plan = plan_for(image.shape, tally.facts(typical, doubt), options)
+    parts = planned_parts(plan, levels, bounds, may_have_gaps=may_have_gaps)
+    return PlannedFrame(source, parts, bool(tally.empty.all()), digest)
 
 
 def _bounds(source: Source) -> tuple[Bounds, ...]:
@@ -279,82 +252,42 @@ def _bounds(source: Source) -> tuple[Bounds, ...]:
 
     bounds = bounds_of(parts())
     if negative:
-        raise ValueError(f"sigma is negative in {negative} pixels; expected 0 or more")
+        raise ArgumentError("sigma", negative, "0 or more", "is negative in {value} pixels")
     if not positive and not source.in_stack:
         shape = source.levels.array.shape
-        raise ValueError(f"sigma has shape {shape} and no positive value; expected at least one")
+        raise ArgumentError(
+            "sigma", shape, "at least one", "has shape {value} and no positive value"
+        )
     return bounds
 
 
-class Scan(NamedTuple):
-    """The facts about a frame that all of its pixels are read for."""
-
-    means: list[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]
-    """The results of `masked_means` for each channel, if they are needed."""
-    sample: Pixels
-    empty: Mask
-    """Which channels have only missing pixels."""
-    has_missing: bool
-    digest: str
-
-
-def _scan(source: Source, bounds: Sequence[Bounds], with_means: bool) -> Scan:
-    """Read all pixels once."""
-    channels, height, width = source.image.shape
+def _read_all(source: Source, bounds: Sequence[Bounds], tally: Tally) -> str:
+    """Read all pixels once, and add them to the tally; returns a digest of them, and of masks and levels."""
+    height, block = source.image.shape[1], tally.block[0]
     digests = [hashlib.sha256() for _ in source.frames]
-    block = block_shape((height, width))
-    step = -(-height * width // SAMPLE)
-    means: list[list[tuple[Pixels, Pixels]]] = [[] for _ in range(channels)]
-    samples: list[tuple[Pixels, Mask]] = []
-    missing_counts = np.zeros(channels, np.int64)
-    at_once = -(-source.image.rows_at_once // block[0]) * block[0]
+    at_once = -(-source.image.rows_at_once // block) * block
     for rows in split_range(range(height), at_once):
         arrays = [frame.read(rows) for frame in source.frames]
         for digest, array in zip(digests, arrays, strict=True):
             digest.update(np.ascontiguousarray(array).data)
         pixels, missing, levels = part_of(rows, arrays)
         unknown = None if levels is None else unknown_pixels(levels, missing, bounds)
-        excluded = union(missing, unknown, pixels.shape)
-        if missing is not None:
-            missing_counts += np.count_nonzero(missing, axis=(1, 2))
-        for k, channel in enumerate(pixels if with_means else ()):
-            channel_means, share = masked_means(
-                channel, None if excluded is None else excluded[k], block
-            )
-            shares = np.broadcast_to(share, channel_means.shape)
-            means[k].append((channel_means.ravel(), shares.ravel()))
-        places = slice(-(rows.start * width) % step, None, step)
-        some = pixels.reshape(channels, -1)[:, places].copy()
-        gone = np.zeros(some.shape, bool)
-        if excluded is not None:
-            gone = excluded.reshape(channels, -1)[:, places].copy()
-        samples.append((some, gone))
-    empty = missing_counts == height * width
-    if empty.all() and not source.in_stack:
-        raise ValueError("image has no valid pixels; expected at least one")
-    sample, gone = (np.concatenate(parts, axis=1) for parts in zip(*samples, strict=True))
-    return Scan(
-        [
-            (np.concatenate(a), np.concatenate(b))
-            for a, b in (zip(*parts, strict=True) for parts in means if parts)
-        ],
-        filled_sample(sample, gone) if gone.any() else sample,
-        empty,
-        bool(missing_counts.any()),
-        "-".join(digest.hexdigest() for digest in digests),
-    )
+        tally.add(rows.start, pixels, missing, unknown)
+    if tally.empty.all() and not source.in_stack:
+        raise ArgumentError("image", None, "at least one", "has no valid pixels")
+    return "-".join(digest.hexdigest() for digest in digests)
 
 
-def sample_of(source: Source, side: int | None = None) -> tuple[Pixels, Mask | None]:
+def sample_of(source: Source) -> tuple[Pixels, Mask | None]:
     """Return squares of a frame side by side, and which of their pixels are missing; a small frame as a whole.
 
-    `side` is that of the squares, 512 by default. The gaps between them are missing as well.
+    The gaps between the squares are missing as well.
     """
-    source, side = replace(source, levels=None), side or _SAMPLE_SIDE
+    source = replace(source, levels=None)
     channels, height, width = source.image.shape
-    if height * width <= (_SAMPLES_PER_AXIS * side) ** 2:
+    if height * width <= (_SAMPLES_PER_AXIS * _SAMPLE_SIDE) ** 2:
         return source.read(range(height))[:2]
-    rows, columns = (_sample_ranges(length, side) for length in (height, width))
+    rows, columns = map(_sample_ranges, (height, width))
     size = [sum(map(len, ranges)) + _GAP * (len(ranges) - 1) for ranges in (rows, columns)]
     pixels = np.zeros((channels, *size), source.image.dtype)
     missing = np.ones(pixels.shape, bool)
@@ -367,9 +300,9 @@ def sample_of(source: Source, side: int | None = None) -> tuple[Pixels, Mask | N
     return pixels, missing
 
 
-def _sample_ranges(length: int, side: int) -> list[range]:
+def _sample_ranges(length: int) -> list[range]:
     """Return the ranges of the squares along an axis, evenly spaced from end to end."""
-    size = min(side, length)
+    size = min(_SAMPLE_SIDE, length)
     count = min(_SAMPLES_PER_AXIS, length // size)
     starts = np.linspace(0, length - size, count).astype(int) if count > 1 else [0]
     return [range(start, start + size) for start in map(int, starts)]

@@ -9,11 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..errors import ArgumentError
 from ..files.damage import expect_regular, one_line
 
 _LARGEST_CHUNK = 2**30  # pixels; a chunk is held in memory as a whole
-# A larger array must hold at least one byte for so many pixels.
-_MAY_BE_EMPTY = 2**28  # pixels
+# An array of more pixels than this must store at least one byte for every _PIXELS_PER_BYTE pixels.
+_MAY_BE_EMPTY = 2**28
 _PIXELS_PER_BYTE = 20_000
 
 
@@ -38,19 +39,23 @@ def expect_plausible(array: Any, name: str = "image") -> None:
     """Refuse a Zarr array whose metadata claim far more than its files can hold."""
     chunk = math.prod(getattr(array, "chunks", None) or (1,))
     if chunk > _LARGEST_CHUNK:
-        raise ValueError(f"{name} has chunks of {chunk} pixels; expected at most {_LARGEST_CHUNK}")
+        raise ArgumentError(
+            name, chunk, f"at most {_LARGEST_CHUNK}", "has chunks of {value} pixels"
+        )
     root = getattr(getattr(array, "store", None), "root", None)
     if not isinstance(root, Path):
         return  # not a Zarr array in a folder
     if not isinstance(array.metadata.attributes, dict):
-        raise ValueError(
-            f"{name} has attributes {one_line(array.metadata.attributes)}; expected names with values"
+        raise ArgumentError(
+            name, one_line(array.metadata.attributes), "names with values", "has attributes {value}"
         )
     stored, pixels = bytes_in(root / array.path), math.prod(array.shape)
     if pixels > max(_MAY_BE_EMPTY, _PIXELS_PER_BYTE * stored):
-        raise ValueError(
-            f"{name} has shape {array.shape}, of which {stored} bytes are stored; expected at least one byte per "
-            f"{_PIXELS_PER_BYTE} pixels"
+        raise ArgumentError(
+            name,
+            array.shape,
+            f"at least one byte per {_PIXELS_PER_BYTE} pixels",
+            f"has shape {array.shape}, of which {stored} bytes are stored",
         )
 
 

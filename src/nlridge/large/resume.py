@@ -1,7 +1,7 @@
 """Folders with the work of unfinished runs, and the conditions under which a run can resume.
 
 The work for an output ``clean.zarr`` is in the folder ``.clean.zarr.part`` beside it, in one subfolder for each kind of
-result.  A lock on the file ``claim`` reserves the folder for one process at a time.
+result. A lock on the file ``claim`` reserves the folder for one process at a time.
 """
 
 import hashlib
@@ -19,12 +19,13 @@ from uuid import uuid4
 import numpy as np
 
 from .. import __version__
-from ..files.atomic import lock, put, put_back, writing
-from ..kernels.simd import LANES
-from ..kernels.target import TARGET, fuses
+from ..atomic import lock, put, put_back, writing
+from ..core.kernels.simd import LANES
+from ..core.kernels.target import TARGET, fuses
 from ..planning.plan import Plan
-from .disk import NewArray, metadata_of
+from .disk import metadata_of
 from .frames import Source
+from .new import NewArray
 
 _DISCARDED = "discarded-"  # prefix of the names of folders that are being removed
 _LONGEST = 200  # bytes; longer names of outputs are shortened
@@ -32,7 +33,7 @@ _LONGEST = 200  # bytes; longer names of outputs are shortened
 
 def sync_all() -> None:
     """Wait until everything that was written is on the disk."""
-    # Not on Windows.  There is no other way for a store of many files.
+    # This is the only way for a store of many files; Windows has no such function.
     if hasattr(os, "sync"):
         os.sync()
 
@@ -170,7 +171,7 @@ def _identity_of(setting: Any) -> str:
 
 
 def _described(value: Any) -> str:
-    """Return the repr of a value, but with all of its arrays in full."""
+    """Return the repr of a value, with all of its arrays in full."""
     if isinstance(value, np.ndarray):
         digest = hashlib.sha256(np.ascontiguousarray(value).data).hexdigest()
         return f"{value.dtype}{value.shape}{digest}"

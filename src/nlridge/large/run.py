@@ -12,25 +12,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..engines.grid import slice_within
-from ..engines.pool import in_order
-from ..files.atomic import writing
+from ..atomic import writing
+from ..core.engines.grid import slice_within, split_range
+from ..core.engines.pool import in_order
+from ..images.bands import bands_of, finish_in_background
+from ..images.executors import Executor
+from ..images.lazy import LazyImage
+from ..images.stored import Stages
 from ..noise import Noise
+from ..planning.conversion import to_dtype
 from ..planning.doubts import warn_about
 from ..planning.layout import Layout
 from ..planning.options import Options
+from ..planning.parts import source_of
 from ..planning.pixels import restored
 from ..planning.plan import Plan
+from ..planning.way import denoised_planes
 from ..progress import Progress, Tick, progress_reporter
-from .bands import bands_of, finish_in_background, split_range
-from .disk import NewArray, create_or_open, remove_partial_chunks, write_pyramid
-from .executors import Executor
+from ..types import Pixels
 from .frames import Frame, PlannedFrame, Source, plan_frame, sample_of
-from .lazy import LazyImage
 from .limits import expect_disk_space
-from .planes import denoised_planes
+from .new import NewArray, create_or_open, remove_partial_chunks, write_pyramid
 from .resume import (
     claim,
     discard,
@@ -41,12 +44,6 @@ from .resume import (
     sync_all,
     work_folder_of,
 )
-from .stages import Stages
-
-Store = Callable[[npt.NDArray[Any], np.dtype[Any]], npt.NDArray[Any]]
-"""Converts denoised floats to the type of the output."""
-
-_ROWS = 256  # converted at a time
 
 
 def run(
@@ -57,13 +54,12 @@ def run(
     spec: NewArray,
     executor: Executor,
     progress: Progress,
-    store: Store,
 ) -> tuple[Noise, int]:
     """Denoise all frames of an array into a new one.
 
     Returns the noise of the first frame that has valid pixels, and the number of frames that have none.
 
-    The new array appears at `out` once it is complete.  Until then, intermediate results are in a folder beside it.
+    The new array appears at `out` once it is complete. Until then, intermediate results are in a folder beside it.
     An interrupted run resumes from there, frame by frame, unless the image or the settings have changed.
     """
     out = out.resolve()  # a link stays a link
@@ -96,7 +92,7 @@ def run(
                 work.mkdir(exist_ok=True)
                 scaled = _scaled_tick(tick, _count_bands(planned.plan, spec.tile), bands)
                 stages = Stages(work, spec.tile, executor, scaled)
-                _denoise_frame(planned, replace(source.image, array=target), stages, store)
+                _denoise_frame(planned, replace(source.image, array=target), stages)
                 done.touch()
                 discard(work)
     return noises[0] if noises else first.plan.noise, len(sources) - len(noises)
@@ -106,7 +102,7 @@ def run(
 def publishing(
     work_folder: Path, out: Path, spec: NewArray, unit: str
 ) -> Iterator[tuple[Path, Any]]:
-    """Provide a folder for what an unfinished run leaves, and the new array, which appears at `out` at the end.
+    """Provide a folder for the work of an unfinished run, and the new array, which appears at `out` at the end.
 
     `unit` is as for `run_folder_for`.
     """
@@ -120,7 +116,7 @@ def publishing(
 
 @contextmanager
 def explain(out: Path, tick: Tick, total: int, *, resumable: bool) -> Iterator[Tick]:
-    """Report how far an interrupted run has got, and name the output if the disk is full."""
+    """Report the progress of an interrupted run, and name the output if the disk is full."""
     done = 0
 
     def counted(count: int = 1, *, already: bool = False) -> None:
@@ -156,62 +152,47 @@ def _scaled_tick(tick: Tick, calls: int, ticks: int) -> Tick:
     return scaled
 
 
-def _denoise_frame(planned: PlannedFrame, target: Frame, stages: Stages, store: Store) -> None:
-    sources = [
-        LazyImage(frame.shape, frame.read_window, frame.rows_at_once)
-        for frame in planned.source.frames
-    ]
-    images = [
-        denoised_planes(planned, planes, sources, stages, stages.run_pass)
-        for planes in planned.plan.planes
-    ]
+def _denoise_frame(planned: PlannedFrame, target: Frame, stages: Stages) -> None:
+    source = source_of(planned.parts, planned.images())
+    images = []
+    for planes in planned.plan.planes:
+        *_, image = denoised_planes(planned.parts, planes, source, stages)
+        images.append(image)
+    result = stages.unstored(restored, source, *images)
     bands = bands_of(target.shape[1], stages.band_height)
     written = [stages.folder / f"written-{k}" for k in range(len(bands))]
     missing = [k for k, mark in enumerate(written) if not mark.exists()]
     stages.tick(len(bands) - len(missing), already=True)
-    work = partial(_write_bands, planned, target, images, bands, written, store)
+    work = partial(_write_bands, target, result, bands, written)
     stages.executor.run_bands(work, missing, stages.tick)
 
 
 def _count_bands(plan: Plan, band_height: int) -> int:
-    """Return how often `tick` is called for a frame: once for each band of each pass and of the result."""
+    """Return the number of calls of `tick` for a frame: one for each band of each pass and of the result."""
     passes = sum(len(bands_of(shape[0], band_height)) for shape, _ in plan.passes())
     return len(plan.planes) * passes + len(bands_of(plan.shape[1], band_height))
 
 
 def _write_bands(
-    planned: PlannedFrame,
     target: Frame,
-    images: Sequence[LazyImage],
+    result: LazyImage,
     bands: Sequence[range],
     written: Sequence[Path],
-    store: Store,
     numbers: list[int],
     workers: int,
 ) -> Iterator[int]:
     """Write each band of the result at once, as whole tiles; an empty file marks that it is on the disk."""
 
-    source = replace(planned.source, levels=None)
-
-    def strip(rows: range) -> tuple[range, npt.NDArray[Any]]:
-        pixels, missing, _ = source.read(rows)
-        result = np.empty(pixels.shape, target.dtype)
-        for part in split_range(rows, _ROWS):
-            inside = slice_within(part, rows)
-            planes = [image[:, part.start : part.stop] for image in images]
-            gone = None if missing is None else missing[:, inside]
-            values = restored(planned.plan, pixels[:, inside], planes, gone)
-            result[:, inside] = store(values, target.dtype)
-        return rows, result
+    def strip(rows: range) -> tuple[range, Pixels]:
+        return rows, to_dtype(result[:, rows.start : rows.stop], target.dtype)
 
     def write() -> Iterator[tuple[int, Callable[[], None]]]:
         for k in numbers:
             rows = bands[k]
-            result = np.empty((target.shape[0], len(rows), target.shape[2]), target.dtype)
-            at_once = source.image.rows_at_once
-            for part, pixels in in_order(strip, split_range(rows, at_once), workers):
-                result[:, slice_within(part, rows)] = pixels
-            target.write(rows, result, workers)
+            band = np.empty((target.shape[0], len(rows), target.shape[2]), target.dtype)
+            for part, pixels in in_order(strip, split_range(rows, result.rows_at_once), workers):
+                band[:, slice_within(part, rows)] = pixels
+            target.write(rows, band, workers)
             yield k, partial(_mark_written, written[k])
 
     return finish_in_background(write())

@@ -15,25 +15,28 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ..files.atomic import writing
+from ..atomic import writing
+from ..errors import ArgumentError
+from ..images.bands import finish_in_background
 from ..noise import Noise
+from ..planning.conversion import to_dtype
 from ..planning.doubts import warn_about
-from ..planning.layout import Layout
+from ..planning.frames import SourceFrame
+from ..planning.layout import Layout, SequenceAxis
 from ..planning.levels import levels_of, usable_levels
 from ..planning.options import Options
+from ..planning.parts import part_of
+from ..planning.sequences import SequencePlan, plan_sequence
 from ..progress import Progress, Tick, progress_reporter
-from ..video.planning import SequenceAxis, SequencePlan, plan_sequence
-from ..video.run import SourceFrame
-from .bands import finish_in_background
-from .disk import NewArray
-from .frames import Frame, Source, part_of
+from ..types import Array, Pixels
+from .frames import Frame, Source
+from .new import NewArray
 from .resume import claim, discard, fingerprint, is_resumable, sync_all, work_folder_of
-from .run import Store, explain, publishing
+from .run import explain, publishing
 
-_KEPT = 2**28  # bytes of the frames of a chunk that are kept at a time
-# Each record of the frames that are done waits for the disk, so that there are so many seconds between two of them.
+_MAX_KEPT = 2**28  # bytes of the frames of a chunk that are kept in memory
+# Seconds between two records of the frames that are done, each of which waits for the disk.
 _SECONDS = 2.0
 
 
@@ -47,7 +50,7 @@ def sequences_of(sources: Sequence[Source], axis: str) -> list[list[Source]]:
         if axis not in frame.place or not chunks:
             return frame
         place = frame.axes.index(axis)
-        most = max(_KEPT // (math.prod(frame.shape) * frame.dtype.itemsize), 1)
+        most = max(_MAX_KEPT // (math.prod(frame.shape) * frame.dtype.itemsize), 1)
         array = ChunkFrames(frame.array, place, min(chunks[place], most))
         return replace(frame, array=arrays.setdefault(id(frame.array), array))
 
@@ -64,9 +67,9 @@ class ChunkFrames:
         self.array, self.axis, self.at_once = array, axis, at_once
         self.shape: tuple[int, ...] = tuple(array.shape)
         self.dtype = np.dtype(array.dtype)
-        self.kept: tuple[Any, npt.NDArray[Any]] | None = None
+        self.kept: tuple[Any, Pixels] | None = None
 
-    def __getitem__(self, index: tuple[slice, ...]) -> npt.NDArray[Any]:
+    def __getitem__(self, index: tuple[slice, ...]) -> Pixels:
         """Read a frame, and keep those after it in the same chunk."""
         number, length = index[self.axis].start, self.shape[self.axis]
         first = number - number % self.at_once
@@ -84,7 +87,7 @@ class DiskFrames:
     """Frames that belong together, each of which is read as a whole."""
 
     sources: Sequence[Source]
-    levels: npt.NDArray[np.float64]
+    levels: Array
     """The levels of the noise, which broadcast against a frame, if there is no map."""
 
     def read(self, number: int) -> SourceFrame:
@@ -93,7 +96,7 @@ class DiskFrames:
         return as_frame([frame.read(range(frame.shape[1])) for frame in source.frames], self.levels)
 
 
-def as_frame(arrays: Sequence[npt.NDArray[Any]], levels: npt.NDArray[np.float64]) -> SourceFrame:
+def as_frame(arrays: Sequence[Pixels], levels: Array) -> SourceFrame:
     """Return the frame that `Source.frames` describe; `levels` are those of its noise if there is no map."""
     pixels, missing, level_map = part_of(range(arrays[0].shape[1]), arrays)
     return SourceFrame(pixels, missing, levels if level_map is None else level_map)
@@ -108,13 +111,12 @@ def run_sequences(
     spec: NewArray,
     workers: int,
     progress: Progress,
-    store: Store,
 ) -> tuple[Noise, int]:
     """Denoise sequences of frames that belong together into a new array.
 
     Returns the noise of the first sequence that has valid pixels, and the number of frames that have none.
 
-    The new array appears at `out` once it is complete.  An interrupted run resumes at the frame where it stopped, unless
+    The new array appears at `out` once it is complete. An interrupted run resumes at the frame where it stopped, unless
     the sequence or the settings have changed.
     """
     out = out.resolve()  # a link stays a link
@@ -141,15 +143,15 @@ def run_sequences(
                 if other != done:  # other frames, or other settings
                     discard(other)
             targets = [replace(source.image, array=target) for source in sources]
-            _denoise_sequence(planned, frames[k], targets, done, workers, tick, store)
+            _denoise_sequence(planned, frames[k], targets, done, workers, tick)
     return noises[0], total - sum(scan.valid_frames for scan in scans)
 
 
-def given_levels(options: Options, layout: Layout) -> npt.NDArray[np.float64]:
+def given_levels(options: Options, layout: Layout) -> Array:
     """The levels of the noise that broadcast against a frame; 0 if the noise is not given."""
     if options.noise is None or np.ndim(options.noise.level) > 1:  # to be estimated, or a map
         return np.zeros((1, 1, 1))
-    levels: npt.NDArray[np.float64] = levels_of(options.noise, layout)[0]
+    levels: Array = levels_of(options.noise, layout)[0]
     return levels
 
 
@@ -158,7 +160,7 @@ def _plan(frames: DiskFrames, options: Options, axis: SequenceAxis, workers: int
 
 
 class Scan(NamedTuple):
-    """The facts about a sequence that all of its frames are read for."""
+    """The facts about a sequence for which all of its frames are read."""
 
     valid_frames: int
     """The number of frames with valid pixels."""
@@ -183,16 +185,18 @@ def _scan(sources: Sequence[Source]) -> Scan:
             positive += int(np.count_nonzero(levels > 0))
             usable_levels(levels, missing, pixels)
     if negative:
-        raise ValueError(f"sigma is negative in {negative} pixels; expected 0 or more")
+        raise ArgumentError("sigma", negative, "0 or more", "is negative in {value} pixels")
     return Scan(valid, positive > 0, digest.hexdigest())
 
 
 def _expect_valid(scans: Sequence[Scan], source: Source) -> None:
     if not any(scan.valid_frames for scan in scans):
-        raise ValueError("image has no valid pixels; expected at least one")
+        raise ArgumentError("image", None, "at least one", "has no valid pixels")
     if source.levels is not None and not any(scan.positive for scan in scans):
         shape = source.levels.array.shape
-        raise ValueError(f"sigma has shape {shape} and no positive value; expected at least one")
+        raise ArgumentError(
+            "sigma", shape, "at least one", "has shape {value} and no positive value"
+        )
 
 
 def _denoise_sequence(
@@ -202,7 +206,6 @@ def _denoise_sequence(
     done: Path,
     workers: int,
     tick: Tick,
-    store: Store,
 ) -> None:
     """Write the frames that are not done; the file `done` contains the number of those that are."""
     before = int(done.read_text()) if done.exists() else 0
@@ -212,10 +215,10 @@ def _denoise_sequence(
         return
     recorded = time.monotonic()
 
-    def write(number: int, image: npt.NDArray[Any]) -> None:
+    def write(number: int, image: Pixels) -> None:
         nonlocal recorded
         target = targets[number]
-        target.write(range(image.shape[1]), store(image, target.dtype), 1)
+        target.write(range(image.shape[1]), to_dtype(image, target.dtype), 1)
         if time.monotonic() - recorded >= _SECONDS:
             _record(done, number + 1)
             recorded = time.monotonic()

@@ -111,7 +111,7 @@ class CorrelatedEstimate(NamedTuple):
         """How much of such noise can be removed without visible changes of the image: all of it at 1."""
         gray, base, correlation, variance = _brightness(self.part, base, self.correlation)
         residual = (gray - denoise(gray, base, correlation))[0, self.part.counted]
-        removed = math.sqrt(float(np.mean(residual**2)) / variance)  # as much of other colours
+        removed = math.sqrt(float(np.mean(residual**2)) / variance)  # as much of other colors
         return min(1.0, self.invisible / max(removed, 1e-300))
 
 

@@ -6,14 +6,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..checks import checked_whole, number, shown
-from . import Array, Level, Noise
+from ..checks import checked_whole, number
+from ..errors import ArgumentError, ArgumentTypeError, shown
+from ..types import Array, Pixels
+from . import Level, Noise
 from .gaussian import GaussianNoise
 
-# A correlation below this is not distinguished from 0.
+# A correlation below this counts as 0.
 _NEGLIGIBLE = 1e-3
-# Pixels further apart than this are never compared.
-_FARTHEST = 127
+# Noise is taken to be independent beyond this distance, in pixels.
+_LONGEST_DISTANCE = 127
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -26,9 +28,10 @@ class CorrelatedNoise:
         The level of the noise, as for `GaussianNoise`, or a noise model that describes how the level depends on the
         signal.
     correlation : array of shape (height, width)
-        The autocorrelation of the noise, with the distance 0 in the middle, where it is 1; both sides are odd. It
-        is 0 beyond. With a first axis, there is one for each channel; with two, ``correlation[i, j]`` is the
-        correlation of the noise of channel i with that of channel j, which otherwise is independent.
+        The autocorrelation of the noise, with odd sides and the distance 0 in the middle, where it is 1. Beyond the
+        array it is 0. An additional first axis gives one for each channel, whose noise is independent of the others;
+        with two additional axes, ``correlation[i, j]`` is the correlation of the noise of channel i with that of
+        channel j.
     share : float, default 1.0
         Fraction of the noise to remove, from 0 to 1; the rest stays in the image. `estimate_noise` sets it below 1 if
         the noise may also be texture. A strength above 1 increases it: the reciprocal of the share, or 3, removes all of
@@ -64,7 +67,7 @@ class CorrelatedNoise:
         object.__setattr__(self, "noise", _checked_noise(noise))
         object.__setattr__(self, "correlation", _checked_correlation(correlation))
         if not 0 <= number("share", share) <= 1:
-            raise ValueError(f"share is {shown(share)}; expected a number from 0 to 1")
+            raise ArgumentError("share", share, "a number from 0 to 1")
         object.__setattr__(self, "share", float(share))
 
     @classmethod
@@ -76,7 +79,7 @@ class CorrelatedNoise:
         noise : float, sequence of floats, array or noise model
             The level of the noise after the convolution, as for `CorrelatedNoise`.
         kernel : array of shape (height, width)
-            The kernel, of any scale, with a first axis if there is one for each channel.
+            The kernel, of any scale. An additional first axis gives one for each channel.
 
         Returns
         -------
@@ -92,13 +95,16 @@ class CorrelatedNoise:
         """
         filters = _finite("kernel", kernel, (2, 3))
         shape = tuple(2 * length - 1 for length in filters.shape[-2:])
-        if max(shape) > 8 * _FARTHEST:
-            raise ValueError(
-                f"kernel has shape {filters.shape}; expected at most {4 * _FARTHEST} pixels along an axis"
+        if max(shape) > 8 * _LONGEST_DISTANCE:
+            raise ArgumentError(
+                "kernel",
+                filters.shape,
+                f"at most {4 * _LONGEST_DISTANCE} pixels along an axis",
+                "has shape {value}",
             )
         powers = np.abs(np.fft.fft2(filters, shape)) ** 2
         if not np.all(powers.sum(axis=(-2, -1)) > 0):
-            raise ValueError("kernel is 0; expected at least one other number")
+            raise ArgumentError("kernel", kernel, "at least one other number", "is 0")
         return cls(noise, _from_powers(powers))
 
     @classmethod
@@ -108,8 +114,8 @@ class CorrelatedNoise:
         Parameters
         ----------
         spectrum : array of shape (height, width)
-            The expected value of ``abs(fft2(noise))**2`` for noise of this shape, as the `bm3d` package takes it for
-            `sigma_psd`. With a first axis, there is one for each channel.
+            The expected value of ``abs(fft2(noise))**2`` for noise of this shape, like `sigma_psd` of the `bm3d`
+            package. An additional first axis gives one for each channel.
         noise : float, sequence of floats, array or noise model, optional
             The level of the noise, as for `CorrelatedNoise`. By default, it follows from the spectrum.
 
@@ -129,8 +135,11 @@ class CorrelatedNoise:
         """
         powers = _finite("spectrum", spectrum, (2, 3))
         if np.any(powers < 0) or not np.all(powers.sum(axis=(-2, -1)) > 0):
-            raise ValueError(
-                "spectrum has negative values, or none but 0; expected the mean of abs(fft2(noise))**2"
+            raise ArgumentError(
+                "spectrum",
+                spectrum,
+                "the mean of abs(fft2(noise))**2",
+                "has negative values, or none but 0",
             )
         if noise is None:
             noise = np.sqrt(powers.mean(axis=(-2, -1)) / (powers.shape[-1] * powers.shape[-2]))
@@ -138,18 +147,18 @@ class CorrelatedNoise:
 
     @classmethod
     def lines(
-        cls, noise: Any, *, axis: int = 1, length: int = 2 * _FARTHEST, white: float = 0.0
+        cls, noise: Any, *, axis: int = 1, length: int = 2 * _LONGEST_DISTANCE, white: float = 0.0
     ) -> "CorrelatedNoise":
         """Return noise that forms stripes, such as that of scanners, scanning microscopes and light sheets.
 
         Parameters
         ----------
         noise : float, sequence of floats, array or noise model
-            The level of all noise, as for `CorrelatedNoise`.
+            The level of the noise as a whole, as for `CorrelatedNoise`.
         axis : int, default 1
             Axis along which the stripes run: 1 if they are horizontal, 0 if they are vertical.
         length : int, optional
-            Length of a stripe in pixels. By default they are as long as the image.
+            Length of the stripes in pixels. By default, they are as long as the image.
         white : float, default 0.0
             Share of the variance that is due to white noise.
 
@@ -165,12 +174,14 @@ class CorrelatedNoise:
         Gaussian noise with a standard deviation of 8, correlated over about 1 x 18 pixels
         """
         if axis not in (0, 1):
-            raise ValueError(f"axis is {shown(axis)}; expected 0 or 1")
+            raise ArgumentError("axis", axis, "0 or 1")
         length = checked_whole("length", length, 1)
-        distance = np.abs(np.arange(-_FARTHEST, _FARTHEST + 1))
+        distance = np.abs(np.arange(-_LONGEST_DISTANCE, _LONGEST_DISTANCE + 1))
         # Stripes that are as long as the image do not end.
         stripe = (
-            np.maximum(1 - distance / length, 0) if length < 2 * _FARTHEST else 1.0 + 0 * distance
+            np.maximum(1 - distance / length, 0)
+            if length < 2 * _LONGEST_DISTANCE
+            else 1.0 + 0 * distance
         )
         return cls(noise, with_white(stripe[None] if axis == 1 else stripe[:, None], white))
 
@@ -183,10 +194,10 @@ class CorrelatedNoise:
         Parameters
         ----------
         noise : float, sequence of floats, array or noise model
-            The level of all noise, as for `CorrelatedNoise`.
+            The level of the noise as a whole, as for `CorrelatedNoise`.
         period : tuple of two floats
             The period along the height and along the width of the image, in pixels; ``numpy.inf`` along an axis
-            on which the waves do not change.
+            along which the waves do not change.
         white : float, default 0.0
             Share of the variance that is due to white noise.
 
@@ -210,10 +221,10 @@ class CorrelatedNoise:
         except (TypeError, ValueError):
             cycles = np.empty(0)
         if cycles.shape != (2,) or not np.all(np.abs(cycles) <= 0.5) or not cycles.any():
-            raise ValueError(
-                f"period is {shown(period)}; expected two numbers of at least 2, not both infinite"
-            )
-        y, x = np.mgrid[-_FARTHEST : _FARTHEST + 1, -_FARTHEST : _FARTHEST + 1]
+            raise ArgumentError("period", period, "two numbers of at least 2, not both infinite")
+        y, x = np.mgrid[
+            -_LONGEST_DISTANCE : _LONGEST_DISTANCE + 1, -_LONGEST_DISTANCE : _LONGEST_DISTANCE + 1
+        ]
         return cls(noise, with_white(np.cos(2 * np.pi * (y * cycles[0] + x * cycles[1])), white))
 
     def __repr__(self) -> str:
@@ -257,13 +268,13 @@ class CorrelatedNoise:
     def level(self) -> Level:
         return self.noise.level
 
-    def stabilise(self, image: npt.NDArray[Any]) -> Array:
+    def stabilise(self, image: Pixels) -> Array:
         return self.noise.stabilise(image)
 
     def variance(self, truth: Array, level: Array) -> Array:
         return self.noise.variance(truth, level)
 
-    def restore(self, estimate: npt.NDArray[Any]) -> Array:
+    def restore(self, estimate: Pixels) -> Array:
         return self.noise.restore(estimate)
 
 
@@ -273,8 +284,11 @@ def correlation_between(noise: Noise, channels: int) -> Array | None:
     if correlation is None:
         return None
     if correlation.ndim > 2 and len(correlation) != channels:
-        raise ValueError(
-            f"correlation is that of {len(correlation)} channels; expected one for all, or {channels}"
+        raise ArgumentError(
+            "correlation",
+            len(correlation),
+            f"one for all, or {channels}",
+            "is that of {value} channels",
         )
     if correlation.ndim == 4:
         return np.asarray(correlation)
@@ -285,13 +299,13 @@ def correlation_between(noise: Noise, channels: int) -> Array | None:
 
 def _checked_noise(noise: Any) -> Noise:
     if isinstance(noise, CorrelatedNoise):
-        raise TypeError(f"noise is {shown(noise)}; expected noise that is not correlated yet")
+        raise ArgumentTypeError("noise", noise, "noise that is not correlated yet")
     if isinstance(noise, Noise) and not isinstance(noise, type):
         return noise
     try:
         return GaussianNoise(noise)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"noise{str(error).removeprefix('sigma')}") from None
+    except ArgumentError as error:
+        raise error.about("noise") from None
 
 
 def _finite(name: str, values: npt.ArrayLike, dimensions: tuple[int, ...]) -> Array:
@@ -301,43 +315,55 @@ def _finite(name: str, values: npt.ArrayLike, dimensions: tuple[int, ...]) -> Ar
             raise TypeError
         array = given.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise TypeError(f"{name} is {shown(values)}; expected an array of numbers") from None
+        raise ArgumentTypeError(name, values, "an array of numbers") from None
     if array.ndim not in dimensions or array.size == 0:
-        raise ValueError(
-            f"{name} has shape {array.shape}; expected (height, width), with a first axis for channels "
-            "if they differ"
+        raise ArgumentError(
+            name,
+            array.shape,
+            "(height, width), with a first axis for channels if they differ",
+            "has shape {value}",
         )
     if not np.all(np.abs(array) < 1e100):
-        raise ValueError(f"{name} has values that are not finite; expected finite numbers")
+        raise ArgumentError(name, values, "finite numbers", "has values that are not finite")
     return array
 
 
 def _checked_correlation(correlation: npt.ArrayLike) -> Array:
     array = _finite("correlation", correlation, (2, 3, 4))
     if not all(length % 2 for length in array.shape[-2:]):
-        raise ValueError(
-            f"correlation has shape {array.shape}; expected an odd height and width, with the distance 0 "
-            "in the middle"
+        raise ArgumentError(
+            "correlation",
+            array.shape,
+            "an odd height and width, with the distance 0 in the middle",
+            "has shape {value}",
         )
     if array.ndim == 4 and array.shape[0] != array.shape[1]:
-        raise ValueError(
-            f"correlation has shape {array.shape}; expected (channels, channels, height, width)"
+        raise ArgumentError(
+            "correlation", array.shape, "(channels, channels, height, width)", "has shape {value}"
         )
     middle = array[..., array.shape[-2] // 2, array.shape[-1] // 2]
     own = np.diagonal(middle) if array.ndim == 4 else middle
     if not np.allclose(own, 1, atol=1e-6):
-        raise ValueError(f"correlation is {shown(own)} in the middle; expected 1")
+        raise ArgumentError("correlation", own, "1", f"is {shown(own)} in the middle")
     if array.ndim == 4 and np.linalg.eigvalsh(middle)[0] < -1e-6:
-        raise ValueError(
-            f"correlation of the channels is {shown(middle)} in the middle; expected a positive semidefinite matrix"
+        raise ArgumentError(
+            "correlation",
+            middle,
+            "a positive semidefinite matrix",
+            f"of the channels is {shown(middle)} in the middle",
         )
     opposite = array[..., ::-1, ::-1]
     if not np.allclose(array, opposite.swapaxes(0, 1) if array.ndim == 4 else opposite, atol=1e-6):
-        raise ValueError(
-            "correlation differs for opposite distances; expected the same at (dy, dx) and (-dy, -dx)"
+        raise ArgumentError(
+            "correlation",
+            correlation,
+            "the same at (dy, dx) and (-dy, -dx)",
+            "differs for opposite distances",
         )
     if np.abs(array).max() > 1 + 1e-6:
-        raise ValueError(f"correlation is up to {np.abs(array).max():.4g}; expected at most 1")
+        raise ArgumentError(
+            "correlation", np.abs(array).max(), "at most 1", f"is up to {np.abs(array).max():.4g}"
+        )
     array = _cropped(array)
     array.flags.writeable = False
     return array
@@ -350,31 +376,31 @@ def _cropped(correlation: Array) -> Array:
     for axis in (0, 1):
         middle = strongest.shape[axis] // 2
         along = strongest.max(axis=1 - axis)
-        reach = min(int(np.flatnonzero(along >= _NEGLIGIBLE)[-1]) - middle, _FARTHEST)
+        reach = min(int(np.flatnonzero(along >= _NEGLIGIBLE)[-1]) - middle, _LONGEST_DISTANCE)
         cut.append(slice(middle - reach, middle + reach + 1))
     cropped: Array = correlation[..., cut[0], cut[1]].copy()
     return cropped
 
 
 def _from_powers(powers: Array) -> Array:
-    """The autocorrelation of noise with a power spectrum, with the distance 0 in the middle of odd sides."""
+    """The autocorrelation of noise with the given power spectra; its sides are odd, with the distance 0 in the middle."""
     correlation = np.fft.ifft2(powers).real
     correlation /= correlation[..., :1, :1]
-    height, width = (min((length - 1) // 2, _FARTHEST) for length in correlation.shape[-2:])
+    height, width = (min((length - 1) // 2, _LONGEST_DISTANCE) for length in correlation.shape[-2:])
     rows, columns = np.arange(-height, height + 1), np.arange(-width, width + 1)
     centred = correlation[..., rows[:, None], columns]
-    # A spectrum with rounding errors has a correlation that is not quite symmetric.
+    # Rounding errors in the spectrum make the correlation slightly asymmetric.
     symmetric: Array = (centred + centred[..., ::-1, ::-1]) / 2
     return symmetric
 
 
 def with_white(correlation: Array, share: float) -> Array:
-    """The correlation of the sum of noise and white noise that has a share of the variance.
+    """The correlation of the sum of noise and white noise, which has the given share of the variance.
 
-    If there is a correlation between channels, the white noise has that of the noise.
+    Between channels, the white noise is correlated like the noise itself.
     """
     if not 0 <= number("white", share) < 1:
-        raise ValueError(f"white is {shown(share)}; expected a number from 0 to less than 1")
+        raise ArgumentError("white", share, "a number from 0 to less than 1")
     mixed: Array = (1 - share) * correlation
     middle = ..., mixed.shape[-2] // 2, mixed.shape[-1] // 2
     mixed[middle] = correlation[middle]

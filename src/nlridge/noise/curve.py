@@ -3,17 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..checks import shown
-from . import Array
+from ..checks import number
+from ..errors import ArgumentError, ArgumentTypeError
+from ..types import Array, Pixels
+from .unbiased import NODES, WEIGHTS, Table, correction_table
 
-_NODES = 24  # at which the noise is sampled
-_POINTS = 16  # of each piece of a curve at which its means are computed
-_TAILS = 6.0  # standard deviations, beyond which noise does not reach
+_POINTS = 16  # points of each piece of a curve at which means are computed
+_BEYOND = 6.0  # standard deviations up to which they are computed beyond the ends of the curve
 
 
 @dataclass(frozen=True, init=False)
@@ -30,6 +29,8 @@ class CurveNoise:
     sigmas : sequence of floats
         The standard deviation of the noise at each of these values. It is interpolated linearly between them, and
         constant beyond the first and the last.
+    level : float or sequence of floats, default 1.0
+        Factor on the standard deviations, or one factor for each channel.
 
     See Also
     --------
@@ -39,10 +40,9 @@ class CurveNoise:
     Notes
     -----
     The integral of dv / sigma(v) makes the standard deviation of the noise 1 everywhere, as long as sigma changes little
-    over the width of the noise. It is computed in closed form, and so is its inverse. Where sigma grows with
-    the signal, the mean of transformed noise is too dark: the inverse corrects for it, so that means over areas stay the
-    same. Where sigma falls, a tone curve has compressed what is bright. Noise was symmetric before it, which the transform
-    undoes: means become those without noise, somewhat brighter than those of the image.
+    over the width of the noise. It is computed in closed form, and so is its inverse. The mean of transformed noise is too
+    dark where sigma grows with the signal, and too bright where it falls. The inverse corrects for it, so that means over
+    areas stay the same.
 
     Examples
     --------
@@ -54,32 +54,37 @@ class CurveNoise:
 
     values: tuple[float, ...]
     sigmas: tuple[float, ...]
+    level: float | tuple[float, ...]
 
     def __init__(
-        self, values: Sequence[float] | npt.NDArray[Any], sigmas: Sequence[float] | npt.NDArray[Any]
+        self,
+        values: Sequence[float] | Pixels,
+        sigmas: Sequence[float] | Pixels,
+        level: float | Sequence[float] | Pixels = 1.0,
     ) -> None:
-        for name, given in (("values", values), ("sigmas", sigmas)):
-            try:
-                numbers = np.asarray(given)
-                if numbers.dtype.kind not in "uif" or numbers.ndim != 1 or not numbers.size:
-                    raise TypeError
-            except (TypeError, ValueError):
-                raise TypeError(
-                    f"{name} is {shown(given)}; expected a sequence of numbers"
-                ) from None
-            # Without negative zeros, which hash differently.
-            object.__setattr__(self, name, tuple((numbers.astype(np.float64) + 0.0).tolist()))
+        object.__setattr__(self, "values", _numbers("values", values))
+        object.__setattr__(self, "sigmas", _numbers("sigmas", sigmas))
+        several = isinstance(level, (Sequence, np.ndarray))
+        levels = _numbers("level", level) if several else (number("level", level),)
+        object.__setattr__(self, "level", levels if several else levels[0])
         if len(self.values) != len(self.sigmas):
-            raise ValueError(
-                f"sigmas has {len(self.sigmas)} numbers; expected {len(self.values)}, as many as values"
+            raise ArgumentError(
+                "sigmas",
+                len(self.sigmas),
+                f"{len(self.values)}, as many as values",
+                "has {value} numbers",
             )
         if not (np.all(np.abs(self.values) < 1e300) and np.all(np.diff(self.values) > 0)):
-            raise ValueError(f"values is {shown(values)}; expected increasing, finite numbers")
+            raise ArgumentError("values", values, "increasing, finite numbers")
         if not all(1e-300 < sigma < 1e300 for sigma in self.sigmas):
-            raise ValueError(f"sigmas is {shown(sigmas)}; expected positive numbers")
+            raise ArgumentError("sigmas", sigmas, "positive numbers")
+        if not all(0 <= factor < 1e100 for factor in levels):
+            raise ArgumentError("level", level, "a non-negative number, or one for each channel")
 
     def __str__(self) -> str:
-        low, high = (f"{end(self.sigmas):.3g}" for end in (min, max))
+        low, high = (
+            f"{end(self.sigmas) * end(np.atleast_1d(self.level)):.3g}" for end in (min, max)
+        )
         if low == high:
             return f"noise of a camera with a standard deviation of {low}"
         return (
@@ -91,15 +96,11 @@ class CurveNoise:
     def black_level(self) -> float:
         return 0.0
 
-    @property
-    def level(self) -> float:
-        return 1.0
-
     def sigma_at(self, values: Array) -> Array:
-        """The standard deviation of the noise of pixels of the given values."""
+        """The standard deviation of the noise of pixels of the given values, for a level of 1."""
         return np.interp(values, self.values, self.sigmas)
 
-    def stabilise(self, image: npt.NDArray[Any]) -> Array:
+    def stabilise(self, image: Pixels) -> Array:
         v, sigma, slope, integral = self._pieces()
         a = image.astype(np.float64)
         k = np.clip(np.searchsorted(v, a, side="right") - 1, 0, len(v) - 1)
@@ -108,26 +109,26 @@ class CurveNoise:
         return integral[k] + offset * _ratio(np.log1p, slope[k] * offset)
 
     def variance(self, truth: Array, level: Array) -> Array:
-        return self.sigma_at(truth) ** 2
+        return (level * self.sigma_at(truth)) ** 2
 
-    def restore(self, estimate: npt.NDArray[Any]) -> Array:
-        means, corrections = self._corrections
-        correction: Array = np.interp(estimate, means, corrections)
+    def restore(self, estimate: Pixels) -> Array:
+        correction: Array = np.interp(estimate, *self._corrections)
         return self._inverse(estimate) + correction
 
-    @cached_property
-    def _corrections(self) -> tuple[Array, Array]:
-        """Means of stabilised pixels, and what their inverse lacks, where sigma grows, of the values without noise."""
+    def draws(self) -> tuple[Array, Array]:
+        """Pixels with noise, and the probability of each; see `Sampled`."""
         v, sigma, *_ = self._pieces()
-        ends = v[0] - _TAILS * sigma[0], v[-1] + _TAILS * sigma[-1]
-        places = np.arange(_POINTS * (len(v) + 1)) / _POINTS
+        ends = v[0] - _BEYOND * sigma[0], v[-1] + _BEYOND * sigma[-1]
+        places = np.arange(_POINTS * (len(v) + 1) + 1) / _POINTS
         truths = np.interp(places, np.arange(len(v) + 2), [ends[0], *v, ends[1]])
-        nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
-        values = truths[:, None] + self.sigma_at(truths)[:, None] * nodes
-        means = np.maximum.accumulate(self.stabilise(values) @ (weights / weights.sum()))
-        return means, np.maximum(truths - self._inverse(means), 0)
+        pixels = truths[:, None] + self.sigma_at(truths)[:, None] * NODES
+        return pixels, np.broadcast_to(WEIGHTS, pixels.shape)
 
-    def _inverse(self, estimate: npt.NDArray[Any]) -> Array:
+    @cached_property
+    def _corrections(self) -> Table:
+        return correction_table(self.draws(), self.stabilise, self._inverse)
+
+    def _inverse(self, estimate: Pixels) -> Array:
         """The inverse of `stabilise` for pixels without noise."""
         v, sigma, slope, integral = self._pieces()
         a = estimate.astype(np.float64)
@@ -136,9 +137,10 @@ class CurveNoise:
         return v[k] + sigma[k] * offset * _ratio(np.expm1, slope[k] * offset)
 
     def _pieces(self) -> tuple[Array, Array, Array, Array]:
-        """Where each linear piece of the curve begins, its sigma and slope, and the integral of dv / sigma up to there.
+        """The start of each linear piece of the curve, its sigma and slope, and the integral of dv / sigma up to there.
 
-        The first and the last piece are constant and endless; the first begins below the first value by one sigma.
+        The first and the last piece are constant and infinite; the first is taken to start one sigma below the first
+        value.
         """
         v = np.array([self.values[0] - self.sigmas[0], *self.values])
         sigma = np.array([self.sigmas[0], *self.sigmas])
@@ -146,6 +148,17 @@ class CurveNoise:
         width = np.diff(v) / sigma[:-1]
         width *= _ratio(np.log1p, slope[:-1] * width)
         return v, sigma, slope, np.append(0.0, np.cumsum(width))
+
+
+def _numbers(name: str, given: object) -> tuple[float, ...]:
+    try:
+        numbers = np.asarray(given)
+        if numbers.dtype.kind not in "uif" or numbers.ndim != 1 or not numbers.size:
+            raise TypeError
+    except (TypeError, ValueError):
+        raise ArgumentTypeError(name, given, "a sequence of numbers") from None
+    # Adding 0.0 removes negative zeros, which hash differently.
+    return tuple((numbers.astype(np.float64) + 0.0).tolist())
 
 
 def _ratio(function: np.ufunc, x: Array) -> Array:

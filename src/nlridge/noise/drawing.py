@@ -4,15 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from . import Array
+from ..types import Array
 
 
 def draw(correlation: Array, shape: tuple[int, int, int], seed: int) -> Array:
     """Draw Gaussian noise of variance 1 with a correlation of (channels, channels, height, width).
 
-    ``correlation[i, j]`` at the distance d from its middle is that of channel i at p + d with channel j at p.
+    ``correlation[i, j]`` at distance d from its middle is the correlation of channel i at p + d with channel j at p.
     """
-    # The noise is periodic on a grid so large that its ends, of which one is cut off, are not correlated.
+    # The noise is periodic on a grid. The grid is large enough for its two ends not to be correlated once one is cut off.
     reach = [length // 2 for length in correlation.shape[-2:]]
     grid = tuple(length + more for length, more in zip(shape[1:], reach, strict=True))
     rows, columns = (
@@ -26,7 +26,7 @@ def draw(correlation: Array, shape: tuple[int, int, int], seed: int) -> Array:
     np.add.at(periodic, places, correlation)
     spectra = np.moveaxis(np.fft.rfft2(periodic), (0, 1), (2, 3))
     roots = _roots(spectra)
-    # A correlation that is cropped is that of no noise; what comes closest has another variance.
+    # A cropped correlation may not belong to any noise; the closest one that does has another variance.
     powers = np.square(np.abs(roots)).sum(axis=-1)
     variances = np.fft.irfft2(np.moveaxis(powers, -1, 0), grid)[:, :1, :1]
     white = np.fft.rfft2(np.random.default_rng(seed).normal(size=(shape[0], *grid)))

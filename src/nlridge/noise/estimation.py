@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..engines.pool import in_order
+from ..core.engines.pool import in_order
+from ..errors import ArgumentError
 from . import Array, Noise, power_of_two
 from .gaussian import GaussianNoise
 from .poisson import PoissonGaussianNoise
@@ -32,7 +33,7 @@ _EDGES = 4 * _PATCH * (_PATCH - 1)  # mean energy of differences in a patch of n
 _LEAST = 3  # how many of the smallest eigenvalues are averaged
 _WIDE = 1.6  # patches of up to this multiple of the mean energy are taken to be pure noise
 # If only patches below a threshold of energy are selected, the smallest eigenvalues shrink. Thresholds, as multiples of
-# the mean energy of pure noise, and the factors for them, by a simulation that tests/test_noise.py repeats.
+# the mean energy of pure noise, and the factors for them, by a simulation that tests/noise/test_noise.py repeats.
 _ENERGIES = (0.98, 1.10, 1.24, 1.41, 1.63, 1.91, 2.6)
 _SHRINKAGE = (0.74, 0.82, 0.89, 0.95, 0.985, 0.995, 1.0)
 # Corrects for the texture that remains in the smallest eigenvalues; measured on the odd-numbered images of BSD68.
@@ -92,9 +93,11 @@ def noise_of(channels: list[Channel], kind: str = "auto", workers: int = 1) -> N
                 noise.gain * unit, noise.read_noise * unit, noise.black_level * unit
             )
         if kind == "poisson":
-            raise ValueError(
-                "image has no noise that grows with the signal (the kind 'poisson'), or too few pixels of "
-                "different brightness to detect it; expected the kind 'auto' or 'gaussian'"
+            raise ArgumentError(
+                "image",
+                None,
+                "the kind 'auto' or 'gaussian'",
+                found="has no noise that grows with the signal (the kind 'poisson'), or too few pixels of different brightness to detect it",
             )
     sigmas = list(in_order(_level_of, channels, workers))
     if max(sigmas) <= _ALIKE * min(sigmas):
@@ -106,8 +109,8 @@ def noise_of(channels: list[Channel], kind: str = "auto", workers: int = 1) -> N
 def changing_channels(pixels: npt.NDArray[Any], missing: Mask | None = None) -> Mask:
     """Which channels of an image of (channels, ...) are not constant, or nearly so, and may thus have noise.
 
-    A channel is nearly constant if hardly any of its pixels differs, unless all channels are so, as in images of very few
-    photons.
+    A channel is nearly constant if hardly any of its pixels differs, or if it is a mask, such as an alpha channel, unless
+    all channels are so, as in images of very few photons.
     """
     present = [
         np.ravel(channel if missing is None else channel[~missing[k]])
@@ -122,11 +125,22 @@ def changing_channels(pixels: npt.NDArray[Any], missing: Mask | None = None) -> 
     medians = [float(np.median(values)) for values in some]
     rare = np.array(
         [
-            np.mean(np.abs(values - usual) > _ROUNDING * abs(usual)) <= _RARE
-            for values, usual in zip(some, medians, strict=True)
+            np.mean(np.abs(values - usual) > _ROUNDING * abs(usual)) <= _RARE or _is_mask(channel)
+            for values, usual, channel in zip(some, medians, present, strict=True)
         ]
     )
     return ~constant if rare.all() else ~(constant | rare)
+
+
+def _is_mask(values: npt.NDArray[Any]) -> bool:
+    """Whether hardly any pixel is neither black nor white, or differs from the one before it."""
+    if values.size < 2:
+        return True
+    step = max(values.size // _ENOUGH, 1)
+    first, second = values[:-1:step], values[1::step]
+    between = (first != values.min()) & (first != values.max())
+    # A single pixel that differs makes two differences.
+    return bool(np.mean(between) <= _RARE and np.mean(first != second) <= 2 * _RARE)
 
 
 def channels_of(pixels: npt.NDArray[Any], missing: Mask | None, workers: int = 1) -> list[Channel]:
@@ -469,7 +483,7 @@ _BLOCK = 2 * _HALF  # side of a block
 _BLOCK_STEPS = 24
 _FEWEST = 40  # blocks of a step
 # The median of the variances of blocks of Gaussian noise, relative to the true one; by a simulation that
-# tests/test_noise.py repeats.
+# tests/noise/test_noise.py repeats.
 _MEDIAN = 0.93
 _DARK = 0.1  # darkness of a background, relative to the brightest parts
 _CLOSE = 0.05  # largest deviation of blocks without texture from a line

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..checks import shown
-from . import Array, Level
+from ..errors import ArgumentError, ArgumentTypeError
+from ..types import Array, Pixels
+from . import Level, Noise
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -41,31 +40,29 @@ class GaussianNoise:
 
     sigma: Level
 
-    def __init__(self, sigma: float | Sequence[float] | npt.NDArray[Any]) -> None:
+    def __init__(self, sigma: float | Sequence[float] | Pixels) -> None:
         try:
             given = np.asarray(sigma)
             if given.dtype.kind not in "uifO":  # text and truth values are not numbers
                 raise TypeError
-            with np.errstate(over="ignore"):  # of larger floats
-                # Without negative zeros, which hash differently.
+            with np.errstate(over="ignore"):  # casting larger floats
+                # Adding 0.0 removes negative zeros, which hash differently.
                 levels = given.astype(np.float64) + 0.0
         except (TypeError, ValueError, OverflowError):
-            raise TypeError(
-                f"sigma is {shown(sigma)}; expected a number or an array of numbers"
-            ) from None
+            raise ArgumentTypeError("sigma", sigma, "a number or an array of numbers") from None
         level: Level = float(levels) if levels.ndim == 0 else levels
         if levels.ndim < 2:
             if not np.all((levels >= 0) & (levels < 1e300)):
                 expected = "a non-negative number" if levels.ndim == 0 else "non-negative numbers"
-                raise ValueError(f"sigma is {shown(sigma)}; expected {expected} below 1e300")
+                raise ArgumentError("sigma", sigma, f"{expected} below 1e300")
             if levels.size == 0:
-                raise ValueError(f"sigma is {shown(sigma)}; expected at least one number")
+                raise ArgumentError("sigma", sigma, "at least one number")
             if levels.ndim == 1:
                 level = tuple(levels.tolist())
         else:
             negative = np.count_nonzero(levels < 0)
             if negative:
-                raise ValueError(f"sigma is negative in {negative} pixels; expected 0 or more")
+                raise ArgumentError("sigma", negative, "0 or more", "is negative in {value} pixels")
             levels.flags.writeable = False
         object.__setattr__(self, "sigma", level)
 
@@ -108,11 +105,16 @@ class GaussianNoise:
     def level(self) -> Level:
         return self.sigma
 
-    def stabilise(self, image: npt.NDArray[Any]) -> Array:
+    def stabilise(self, image: Pixels) -> Array:
         return image.astype(np.float64, copy=False)
 
     def variance(self, truth: Array, level: Array) -> Array:
         return np.broadcast_to(level**2, truth.shape)
 
-    def restore(self, estimate: npt.NDArray[Any]) -> Array:
+    def restore(self, estimate: Pixels) -> Array:
         return estimate.astype(np.float64, copy=False)
+
+
+def leaves_units(noise: Noise) -> bool:
+    """Whether `stabilise` and `restore` leave an image as it is: for Gaussian noise, correlated or not."""
+    return isinstance(getattr(noise, "noise", noise), GaussianNoise)

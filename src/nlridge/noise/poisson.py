@@ -3,18 +3,17 @@
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..checks import number, shown
-from . import Array
+from ..checks import number
+from ..errors import ArgumentError
+from ..types import Array, Pixels
+from .unbiased import NODES, WEIGHTS
 
 # The inverse transform is tabulated for up to _TABULATED photons, at _POINTS values.
 _TABULATED, _POINTS = 64.0, 96
-_NODES = 64  # at which the read noise is sampled
-_SETTLED = 4  # steps after which an iteration has converged
+_ITERATIONS = 4  # enough to converge
 
 
 @dataclass(frozen=True)
@@ -75,18 +74,17 @@ class PoissonGaussianNoise:
         for name, value in given.items():
             object.__setattr__(self, name, number(name, value))
         if not 1e-300 < self.gain < 1e300:
-            raise ValueError(f"gain is {shown(given['gain'])}; expected a positive number")
+            raise ArgumentError("gain", given["gain"], "a positive number")
         if not 0 <= self.read_noise < 1e300:
-            raise ValueError(
-                f"read_noise is {shown(given['read_noise'])}; expected a non-negative number"
-            )
+            raise ArgumentError("read_noise", given["read_noise"], "a non-negative number")
         if not -1e300 < self.black_level < 1e300:
-            raise ValueError(
-                f"black_level is {shown(given['black_level'])}; expected a finite number"
-            )
+            raise ArgumentError("black_level", given["black_level"], "a finite number")
         if self.read_noise / self.gain > 1e100:  # its square must not overflow
-            raise ValueError(
-                f"read_noise is {self.read_noise:g}; expected at most 1e100 times the gain, {self.gain:g}"
+            raise ArgumentError(
+                "read_noise",
+                self.read_noise,
+                f"at most 1e100 times the gain, {self.gain:g}",
+                f"is {self.read_noise:g}",
             )
 
     def __str__(self) -> str:
@@ -106,50 +104,58 @@ class PoissonGaussianNoise:
         """The constant under the root of the Anscombe transform: 3/8 plus the variance of the read noise in counts."""
         return 3 / 8 + (self.read_noise / self.gain) ** 2
 
-    def photons(self, image: npt.NDArray[Any]) -> Array:
-        """The number of photons that would give each pixel its value, if there were no read noise."""
+    def photons(self, image: Pixels) -> Array:
+        """The number of photons that would give each pixel its value if there were no read noise."""
         with np.errstate(over="ignore"):
             counts = (image.astype(np.float64) - self.black_level) / self.gain
         return np.minimum(counts, 1e300)
 
     def weakened(self, factor: float) -> "PoissonGaussianNoise":
-        """The noise with its standard deviation multiplied by a factor, at the same signal."""
+        """The noise, with its standard deviation multiplied by a factor at the same signal."""
         return PoissonGaussianNoise(
             self.gain * factor**2, self.read_noise * factor, self.black_level
         )
 
-    def stabilise(self, image: npt.NDArray[Any]) -> Array:
-        return 2 * np.sqrt(np.maximum(self.photons(image) + self._darkest, 0))
+    def stabilise(self, image: Pixels) -> Array:
+        stabilised: Array = 2 * np.sqrt(np.maximum(self.photons(image) + self._darkest, 0))
+        return stabilised
 
     def variance(self, truth: Array, level: Array) -> Array:
-        return self.gain * np.maximum(truth - self.black_level, 0) + self.read_noise**2
+        signal: Array = np.maximum(truth - self.black_level, 0)
+        return self.gain * signal + self.read_noise**2
 
     def blended(self, share: float) -> "PoissonGaussianNoise":
-        """The noise of a blend of an image, which has this share, with an estimate that has no noise."""
+        """The noise of a blend of the image, in this share, and an estimate without noise."""
         weak = self.weakened(share)
         return BlendedNoise(weak.gain, weak.read_noise, weak.black_level, share)
 
-    def restore(self, estimate: npt.NDArray[Any]) -> Array:
+    def restore(self, estimate: Pixels) -> Array:
         """The unbiased inverse of `stabilise`; without read noise, no pixel is darker than the black level."""
         return self._restored(estimate, 1.0)
 
-    def expected(self, truth: npt.NDArray[Any]) -> Array:
+    def draws(self) -> tuple[Array, Array]:
+        """Pixels with noise, and the probability of each; see `Sampled`."""
+        _, counts, chances = _draws(self.read_noise / self.gain, 1.0)
+        with np.errstate(over="ignore"):
+            return self.gain * counts + self.black_level, chances
+
+    def expected(self, truth: Pixels) -> Array:
         """The mean of stabilised pixels whose noise-free values are given: the inverse of `restore`."""
         return self._expected(truth, 1.0)
 
-    def _restored(self, estimate: npt.NDArray[Any], share: float) -> Array:
+    def _restored(self, estimate: Pixels, share: float) -> Array:
         read = self.read_noise / self.gain
         v = np.clip(estimate.astype(np.float64), 0, 1e100)
         counts = v**2 / 4 - _offset(read) + _correction(v, read, share)
         return self.gain * (counts if read else np.maximum(counts, 0)) + self.black_level
 
-    def _expected(self, truth: npt.NDArray[Any], share: float) -> Array:
+    def _expected(self, truth: Pixels, share: float) -> Array:
         read, counts = self.read_noise / self.gain, self.photons(truth)
         means, corrections = _table(read, share)
         tabulated = means**2 / 4 - _offset(read) + corrections
         v = np.interp(counts, tabulated, means)
         beyond = (counts < tabulated[0]) | (counts > tabulated[-1])
-        for _ in range(_SETTLED if beyond.any() else 0):
+        for _ in range(_ITERATIONS if beyond.any() else 0):
             far = 2 * np.sqrt(np.maximum(counts + _offset(read) - _correction(v, read, share), 0))
             v = np.where(beyond, far, v)
         return v
@@ -157,17 +163,17 @@ class PoissonGaussianNoise:
 
 @dataclass(frozen=True)
 class BlendedNoise(PoissonGaussianNoise):
-    """The noise of a blend of an image with an estimate of it; see `PoissonGaussianNoise.blended`.
+    """The noise of a blend of an image and an estimate of it; see `PoissonGaussianNoise.blended`.
 
-    Gain and read noise are those of the blend. Its variance is that of more photons, but not its skewness.
+    Gain and read noise are those of the blend. It has the variance of an image of more photons, but not its skewness.
     """
 
     share: float = 1.0
 
-    def restore(self, estimate: npt.NDArray[Any]) -> Array:
+    def restore(self, estimate: Pixels) -> Array:
         return self._restored(estimate, self.share)
 
-    def expected(self, truth: npt.NDArray[Any]) -> Array:
+    def expected(self, truth: Pixels) -> Array:
         return self._expected(truth, self.share)
 
 
@@ -176,7 +182,7 @@ def _offset(read: float) -> float:
 
 
 def _correction(v: Array, read: float, share: float) -> Array:
-    """What the counts of the exact inverse exceed v² / 4 - 1 / 8 - read² by; it fades as 1 / v."""
+    """The excess of the exact inverse, in counts, over v² / 4 - 1 / 8 - read²; it falls off as 1 / v."""
     means, corrections = _table(read, share)
     fading: Array = means[-1] / np.maximum(v, means[-1])
     return np.interp(v, means, corrections) * fading
@@ -184,10 +190,18 @@ def _correction(v: Array, read: float, share: float) -> Array:
 
 @lru_cache(maxsize=64)
 def _table(read: float, share: float) -> tuple[Array, Array]:
-    """Means of stabilised pixels, and `_correction` for each.
+    """The means of stabilised pixels, and the `_correction` for each.
 
-    `read` is the read noise in counts. Each photon counts as 1 / share, and the rest of a count has no noise.
+    `read` is the read noise in counts. Each photon counts as 1 / share; the rest of the counts has no noise.
     """
+    counts, values, chances = _draws(read, share)
+    stable = 2 * np.sqrt(np.maximum(values + 3 / 8 + read**2, 0))
+    means = np.sum(chances * stable, axis=1)
+    return means, counts - (means**2 / 4 - _offset(read))
+
+
+def _draws(read: float, share: float) -> tuple[Array, Array, Array]:
+    """Numbers of photons up to _TABULATED; for each, counts with noise, and the probability of each of these."""
     counts = _TABULATED * np.linspace(0, 1, _POINTS) ** 2
     photons = counts * share**2
     most = int(photons[-1] + 10 * math.sqrt(photons[-1]) + 20)
@@ -196,12 +210,8 @@ def _table(read: float, share: float) -> tuple[Array, Array]:
     with np.errstate(divide="ignore", invalid="ignore"):
         exponents = np.where(k == 0, 0.0, k * np.log(photons)[:, None])
     chances = np.exp(exponents - photons[:, None] - logarithms)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES if read else 1)
-    weights = weights / weights.sum()
-    values = k / share + ((1 - share) * counts)[:, None] + 3 / 8 + read**2
-    stable = sum(
-        weight * 2 * np.sqrt(np.maximum(values + read * node, 0))
-        for node, weight in zip(nodes, weights, strict=True)
-    )
-    means = np.sum(chances * stable, axis=1)
-    return means, counts - (means**2 / 4 - _offset(read))
+    values = k / share + ((1 - share) * counts)[:, None]
+    if read:
+        values = (values[:, :, None] + read * NODES).reshape(_POINTS, -1)
+        chances = (chances[:, :, None] * WEIGHTS).reshape(_POINTS, -1)
+    return counts, values, chances

@@ -1,57 +1,55 @@
 """Estimate the noise of a raw image: white, and growing with the signal in the same way in all planes.
 
-The black level is known, so that two numbers describe the noise: its gain, and its level in the dark. They are fitted
-to the highest frequencies of blocks that are calm at all others, in all planes at once [1]_. Selecting blocks by other
-frequencies does not affect the white noise in the highest ones, and hardly any texture is left there.
+The black level is known, so two numbers describe the noise: its gain, and its level in the dark. They are fitted to the
+highest frequencies of blocks that are calm at all other frequencies, in all planes at once [1]_. Selecting blocks by
+other frequencies does not affect white noise at the highest ones, and calm blocks have hardly any texture there.
 
 .. [1] M. Colom and A. Buades, "Analysis and extension of the Ponomarenko et al. method, estimating a noise curve from
    a single image", Image Processing On Line 3, 2013.
 """
 
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from . import Array, Noise
+from ..types import Array, Mask, Pixels
+from . import Noise
 from .estimation import channels_of, noise_of
 from .gaussian import GaussianNoise
 from .poisson import PoissonGaussianNoise
 
-Mask = npt.NDArray[np.bool_]
-
 _BLOCK = 8  # side of a block
-_MOST = 16_000  # largest number of blocks
-_FEWEST = 40  # smallest number of calm blocks
-_CALM = 0.005  # share of the blocks that are taken to be calm in any case,
-_PURE = 1.1  # besides those with less energy than this multiple of that of pure noise
+_MAX_BLOCKS = 16_000
+_MIN_CALM_BLOCKS = 40
+# Calm blocks are this share of the blocks, those with the least energy, and all blocks whose energy is below this
+# multiple of that of pure noise.
+_CALM_SHARE, _PURE_ENERGY = 0.005, 1.1
 _FREQUENCY = np.add.outer(np.arange(_BLOCK), np.arange(_BLOCK))
 _IMAGE = (_FREQUENCY >= 1) & (_FREQUENCY <= _BLOCK)
 _HIGHEST = _FREQUENCY >= _BLOCK + 2
 
 
-def raw_noise_of(planes: npt.NDArray[Any], excluded: Mask | None) -> Noise:
-    """Estimate the noise of planes of (planes, height, width), without their black level.
+def raw_noise_of(planes: Pixels, excluded: Mask | None) -> Noise:
+    """Estimate the noise of planes of (planes, height, width) whose black level has been subtracted.
 
-    `excluded` marks missing and saturated pixels. The noise of images that are too small is taken to be Gaussian.
+    `excluded` marks missing and saturated pixels. The noise of very small images is assumed to be Gaussian.
     """
     measured = _measured(planes, excluded)
     # Flat blocks are saturated, or not part of the picture.
     flat = (measured[2] <= (1e-9 * measured[0].max(initial=0)) ** 2).any(axis=0)
-    if np.count_nonzero(~flat) < max(_FEWEST, flat.size / 4):
+    if np.count_nonzero(~flat) < max(_MIN_CALM_BLOCKS, flat.size / 4):
         return noise_of(channels_of(planes, excluded), "gaussian")
     values, low, high = (facts[:, ~flat] for facts in measured)
     typical = float(np.median(high))
     variance = np.full(values.shape, typical)
     for _ in range(50):
         energy = (low / variance).mean(axis=0)
-        count = max(int(_CALM * len(energy)), _FEWEST)
-        calm = energy <= max(np.partition(energy, count - 1)[count - 1], _PURE)
+        count = max(int(_CALM_SHARE * len(energy)), _MIN_CALM_BLOCKS)
+        calm = energy <= max(np.partition(energy, count - 1)[count - 1], _PURE_ENERGY)
         gain, offset = _line(values[:, calm], high[:, calm], variance[:, calm])
         fitted = np.maximum(gain * values + offset, 1e-6 * typical)
         settled = np.allclose(fitted, variance, rtol=1e-3)
-        variance = np.sqrt(variance * fitted)  # half way, so that it does not oscillate
+        variance = np.sqrt(variance * fitted)  # half the way, so that it does not oscillate
         if settled:
             break
     spread = np.ptp(np.percentile(values, [5, 95]))
@@ -60,12 +58,12 @@ def raw_noise_of(planes: npt.NDArray[Any], excluded: Mask | None) -> Noise:
     return PoissonGaussianNoise(gain, math.sqrt(offset))
 
 
-def _measured(planes: npt.NDArray[Any], excluded: Mask | None) -> tuple[Array, Array, Array]:
+def _measured(planes: Pixels, excluded: Mask | None) -> tuple[Array, Array, Array]:
     """The mean of each block, its mean energy at the frequencies of the image, and at the highest: (planes, blocks)."""
     side = (_BLOCK, _BLOCK)
     if min(planes.shape[1:]) < _BLOCK:
         return (np.empty((len(planes), 0)),) * 3
-    stride = max(3, math.ceil(math.sqrt(planes[0].size / _MOST)))
+    stride = max(3, math.ceil(math.sqrt(planes[0].size / _MAX_BLOCKS)))
     every = slice(None, None, stride)
     windows = np.lib.stride_tricks.sliding_window_view(planes, side, axis=(1, 2))[:, every, every]
     usable: Mask = np.ones(windows.shape[1:3], bool)
@@ -85,7 +83,7 @@ def _measured(planes: npt.NDArray[Any], excluded: Mask | None) -> tuple[Array, A
 
 
 def _line(x: Array, y: Array, expected: Array) -> tuple[float, float]:
-    """The line y = gain x + offset, neither of them negative, through variances whose error is their expected size."""
+    """Fit y = gain x + offset, both non-negative, to variances whose errors are proportional to `expected`."""
     weights = 1 / expected**2
     xx, xo, oo = (float(np.sum(weights * values)) for values in (x * x, x, np.ones_like(x)))
     xy, oy = (float(np.sum(weights * values)) for values in (x * y, y))

@@ -4,26 +4,27 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ..algorithm.framework import denoised
-from ..engines import cpu
+from ..core.algorithm.tuning import Tuning
+from ..errors import ArgumentError
+from ..images.array import Arrays
 from ..noise import Noise
 from ..noise.camera import CorrelatedEstimate, Denoise, correlated_noise_of
 from ..noise.correlated import CorrelatedNoise, correlation_between, with_white
 from ..noise.curve import CurveNoise
 from ..noise.estimation import Channel, changing_channels, channels_of, in_units, noise_of
 from ..noise.gaussian import GaussianNoise
-from .doubts import doubt_about_rest
+from ..types import Array, Mask, Pixels
+from .doubts import doubt_about_rest, warn_about
+from .levels import Levels
 from .options import Options
-from .outliers import outliers
-from .pixels import restored, stabilised
+from .outliers import outliers, variance_of_weak_outliers
+from .pixels import NoisyPixels
 from .plan import REMOVES_ALL, Facts, covariance_of, plan_for
+from .way import Planned, denoised_image
 
-Array = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
-
-_MOST = 0.5  # share of doubted noise from which on what is left of it is hardly visible
+_AS_IT_IS = Tuning(outliers=False)  # for trial runs
+_MOSTLY_REMOVED = 0.5  # share of doubted noise; if more is removed, the rest is hardly visible
 
 
 class Estimate(NamedTuple):
@@ -34,23 +35,25 @@ class Estimate(NamedTuple):
     """Why noise is probably left if the image is denoised; empty if it is not."""
 
 
-# If outliers are a larger share of the pixels, the noise is estimated again without them, at most so many times.
+# If outliers are a larger share of the pixels, the noise is estimated again without them, at most _REPETITIONS times.
 _SHARE_OF_OUTLIERS = 1e-4
-_AGAIN = 2
-# Correlated noise has at least this share of its variance in white noise. Otherwise, whatever deviates from a measured
-# spectrum of hardly any power, such as the tails of real noise, is left as black and white specks.
-_WHITE = 0.02
+_REPETITIONS = 2
+# At least this share of the variance of correlated noise is white noise. Otherwise, where the measured spectrum has hardly
+# any power, deviations from it, such as the tails of real noise, would remain as black and white specks.
+_WHITE_SHARE = 0.02
 
 
 def estimated_noise(
-    pixels: npt.NDArray[Any], missing: Mask | None, kind: str = "auto", workers: int = 1
+    pixels: Pixels, missing: Mask | None, kind: str = "auto", workers: int = 1
 ) -> Noise:
-    """Estimate the noise of an image of (channels, height, width); see `estimate_noise`."""
-    return estimate_of(pixels, missing, kind, workers).noise
+    """Estimate the noise of an image of (channels, height, width), and warn if some of it would be left."""
+    noise, doubt = estimate_of(pixels, missing, kind, workers)
+    warn_about(doubt)
+    return noise
 
 
 def estimate_of(
-    pixels: npt.NDArray[Any],
+    pixels: Pixels,
     missing: Mask | None,
     kind: str = "auto",
     workers: int = 1,
@@ -58,7 +61,7 @@ def estimate_of(
 ) -> Estimate:
     """Estimate the noise of an image of (channels, height, width) that is to be removed with some strength.
 
-    Channels that are constant, or nearly so, have no noise and say nothing about that of the others.
+    Channels that are constant, or nearly so, have no noise, and are ignored.
     """
     changing = changing_channels(pixels, missing)
     if changing.all() or not changing.any():
@@ -68,10 +71,10 @@ def estimate_of(
     return Estimate(_of_all_channels(noise, changing), doubt)
 
 
-def _without_outliers(pixels: npt.NDArray[Any], missing: Mask | None, *options: Any) -> Estimate:
-    """`_estimate_of` for the pixels that are no outliers."""
-    estimate = _estimate_of(pixels, missing, *options)
-    for _ in range(_AGAIN):
+def _without_outliers(pixels: Pixels, missing: Mask | None, *options: Any) -> Estimate:
+    """`_estimate_of` for the pixels that are not outliers; those too weak to be found are part of white noise."""
+    estimate, weak = _estimate_of(pixels, missing, *options), 0.0
+    for _ in range(_REPETITIONS):
         levels = np.asarray(estimate.noise.level, np.float64).reshape(-1, 1, 1)
         found = outliers(pixels, missing, estimate.noise, levels)
         if len(found) <= _SHARE_OF_OUTLIERS * pixels.size:
@@ -79,11 +82,16 @@ def _without_outliers(pixels: npt.NDArray[Any], missing: Mask | None, *options: 
         without: Mask = np.zeros(pixels.shape, bool) if missing is None else missing.copy()
         without[tuple(found.T)] = True
         estimate = _estimate_of(pixels, without, *options)
-    return estimate
+        weak = variance_of_weak_outliers(pixels, found, levels)
+    if weak == 0 or not isinstance(estimate.noise, GaussianNoise):
+        return estimate
+    return estimate._replace(
+        noise=GaussianNoise(np.sqrt(1 + weak) * np.asarray(estimate.noise.sigma))
+    )
 
 
 def _of_all_channels(noise: Noise, changing: Mask) -> Noise:
-    """The noise of all channels, from that of those that change."""
+    """The noise of all channels, from that of the channels that are not constant."""
     if isinstance(noise, GaussianNoise):
         sigmas = np.zeros(len(changing))
         sigmas[changing] = noise.sigma
@@ -100,12 +108,12 @@ def _of_all_channels(noise: Noise, changing: Mask) -> Noise:
 
 
 def _estimate_of(
-    pixels: npt.NDArray[Any], missing: Mask | None, kind: str, workers: int, strength: float
+    pixels: Pixels, missing: Mask | None, kind: str, workers: int, strength: float
 ) -> Estimate:
-    """`estimate_of` for channels that all change.
+    """`estimate_of` for channels none of which is constant.
 
-    What may be noise or texture is removed in part, so little that it is not visible, unless there clearly is white noise
-    as well. In this case it is left, and becomes part of the noise with a strength above 1.
+    If it may be noise or texture, only a part of it is removed, too little to be visible. If there clearly is white noise
+    as well, it is left alone, and becomes part of the noise with a strength above 1.
     """
     channels, doubted = channels_of(pixels, missing, workers), None
     if kind in ("auto", "correlated"):
@@ -115,9 +123,11 @@ def _estimate_of(
         if doubted is not None and (doubted.sure or kind == "correlated"):
             return Estimate(_in_units_of_image(doubted, doubted.base, unit))
         if kind == "correlated":
-            raise ValueError(
-                "image has no correlated noise (the kind 'correlated'), or too few pixels to measure it; "
-                "expected the kind 'auto', 'gaussian' or 'poisson'"
+            raise ArgumentError(
+                "image",
+                None,
+                "the kind 'auto', 'gaussian' or 'poisson'",
+                found="has no correlated noise (the kind 'correlated'), or too few pixels to measure it",
             )
     white = noise_of(channels, kind, workers)
     if doubted is None or doubted.regular or not isinstance(white, GaussianNoise):
@@ -126,9 +136,9 @@ def _estimate_of(
     noise = _in_units_of_image(doubted, base, unit)
     if not doubted.likely and np.max(white.level) > unit * doubted.invisible:
         return Estimate(white if strength <= 1 else _together(white, noise, strength))
-    # It may as well be texture. If so, removing a share of it is not visible.
+    # It may just as well be texture. If it is, removing this share of it is not visible.
     share = doubted.invisible_share(base, trial)
-    doubt = doubt_about_rest(noise) if doubted.likely and share < _MOST else ""
+    doubt = doubt_about_rest(noise) if doubted.likely and share < _MOSTLY_REMOVED else ""
     return Estimate(CorrelatedNoise(noise.noise, noise.correlation, share), doubt)
 
 
@@ -145,40 +155,37 @@ def _in_units_of_image(
     estimate: CorrelatedEstimate, base: CurveNoise, unit: float
 ) -> CorrelatedNoise:
     values, sigmas = (unit * np.array(x) for x in (base.values, base.sigmas))
-    return CorrelatedNoise(CurveNoise(values, sigmas), with_white(estimate.correlation, _WHITE))
+    return CorrelatedNoise(
+        CurveNoise(values, sigmas), with_white(estimate.correlation, _WHITE_SHARE)
+    )
 
 
 def _together(white: GaussianNoise, doubted: CorrelatedNoise, strength: float) -> CorrelatedNoise:
-    """White noise, and as much of doubted noise that all of it is removed with a strength of REMOVES_ALL.
+    """White noise, and so much of the doubted noise that all of it is removed with a strength of REMOVES_ALL.
 
     The levels will be multiplied by the strength.
     """
-    share = min((strength - 1) / (REMOVES_ALL - 1), 1.0) / strength
+    share = min((strength - 1) / (REMOVES_ALL - 1) / strength, 1 / REMOVES_ALL)
     base = doubted.noise
     assert isinstance(base, CurveNoise)
-    sigmas = np.array(base.sigmas)
     channels, _, height, width = doubted.correlation.shape
-    covariance = share**2 * doubted.correlation
+    covariance = (share * np.median(base.sigmas)) ** 2 * doubted.correlation
     own = np.arange(channels), np.arange(channels), height // 2, width // 2
-    covariance[own] += np.square(np.broadcast_to(white.level, channels) / np.median(sigmas))
+    covariance[own] += np.square(np.broadcast_to(white.level, channels))
     levels = np.sqrt(covariance[own])
-    typical = float(np.sqrt(np.mean(levels**2)))
     correlation = covariance / np.multiply.outer(levels, levels)[:, :, None, None]
-    return CorrelatedNoise(CurveNoise(base.values, typical * sigmas), correlation)
+    return CorrelatedNoise(levels, correlation)
 
 
 def _trial(workers: int, image: Array, base: CurveNoise, correlation: Array) -> Array:
     """Denoise a small image quickly."""
     channels, height, width = image.shape
-    noise, levels = CorrelatedNoise(base, correlation), np.ones(channels)
-    covariance = covariance_of(noise, levels, image.reshape(channels, -1))
-    facts = Facts(noise, levels, [(float(image.min()), float(image.max()))], covariance)
-    plan = plan_for((channels, height, width), facts, Options(method="fast"))
-    noisy = stabilised(plan, range(channels), image)
-    run_pass = partial(cpu.run_pass, workers=workers, tick=lambda: None)
-    results = []
-    for planes in plan.planes:
-        plane_noise = plan.plane_noise(planes, np.ones((1, 1, 1)))
-        *_, result = denoised(planes.of(noisy), plane_noise, plan.recipe, run_pass)
-        results.append(result)
-    return restored(plan, image, results).astype(np.float64)
+    noise, typical = CorrelatedNoise(base, correlation), np.ones(channels)
+    covariance = covariance_of(noise, typical, image.reshape(channels, -1))
+    facts = Facts(noise, typical, [(float(image.min()), float(image.max()))], covariance)
+    plan = plan_for((channels, height, width), facts, Options(method="fast", tuning=_AS_IT_IS))
+    levels = np.ones((1, 1, 1))
+    noisy = NoisyPixels(plan, image, None, Levels(levels, typical, None))
+    planned = Planned(plan, levels, may_have_gaps=False)
+    result = denoised_image(planned, noisy, Arrays(workers))
+    return np.asarray(result, np.float64)

@@ -1,4 +1,4 @@
-"""Images of a calibrated camera, such as an sCMOS: each pixel has an offset, a gain and a read-out noise of its own."""
+"""Images of a calibrated camera, such as an sCMOS, whose pixels have their own offset, gain and read-out noise."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,15 +6,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..checks import shown
-from ..noise import Array, Noise
+from ..core.algorithm.filling import blurred, fill
+from ..errors import ArgumentError, ArgumentTypeError
+from ..noise import Noise
 from ..noise.gaussian import GaussianNoise
 from ..noise.poisson import PoissonGaussianNoise
-from .missing import blurred, fill
+from ..types import Array, Mask, Pixels
 
-Pixels = npt.NDArray[Any]
-
-_BLURS = 3  # of an image, to estimate the brightness around a pixel
+_BLURS = 3  # number of blurs to estimate the brightness around a pixel
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +76,7 @@ class Calibration:
 
     @property
     def notes(self) -> list[str]:
-        """What an equalised image has lost."""
+        """Sentences on what an equalised image has lost."""
         words = []
         if self.offset is not None:
             words.append(f"offset {self._typical(self.offset):.4g}")
@@ -86,7 +85,7 @@ class Calibration:
         return [f"all pixels now have the same {' and '.join(words)} (medians of the maps)"] if words else []  # fmt: skip
 
     @property
-    def _good(self) -> npt.NDArray[np.bool_]:
+    def _good(self) -> Mask:
         """The pixels that are not defective."""
         valid = [np.isfinite(values) for values in (self.offset, self.sigma) if values is not None]
         if self.gain is not None:
@@ -103,11 +102,12 @@ class Calibration:
     def _checked(self, image: npt.ArrayLike, axes: str) -> Pixels:
         pixels = np.asarray(image)
         if pixels.dtype.kind not in "uif":
-            raise TypeError(f"image is {shown(image)}; expected an array of numbers")
+            raise ArgumentTypeError("image", image, "an array of numbers")
         if len(axes) != pixels.ndim or [a for a in axes if a in "YX"] != ["Y", "X"]:
-            raise ValueError(
-                f"axes is {shown(axes)}; expected a letter for each of the {pixels.ndim} axes of the image, "
-                "Y before X"
+            raise ArgumentError(
+                "axes",
+                axes,
+                f"a letter for each of the {pixels.ndim} axes of the image, Y before X",
             )
         self.expect_size(tuple(pixels.shape[axes.index(axis)] for axis in "YX"))
         return pixels
@@ -192,7 +192,7 @@ class Calibration:
         camera = PoissonGaussianNoise(gain, typical, black)
         if np.all(sigma == typical):
             return camera
-        # The transform is that for the typical pixel: after it, others have more noise, or less.
+        # The transform is that of the typical pixel: after it, other pixels have more noise, or less.
         photons = np.maximum(_brightness(image, axes) - black, 0) * gain
         ratio = np.sqrt((photons + sigma**2) / np.maximum(photons + typical**2, 1e-300))
         return CalibratedNoise(camera, ratio, (float(sigma.min()), float(sigma.max())))
@@ -226,6 +226,10 @@ class CalibratedNoise:
     def restore(self, estimate: Pixels) -> Array:
         return self.camera.restore(estimate)
 
+    def draws(self) -> tuple[Array, Array]:
+        """Pixels with noise, and the probability of each; see `nlridge.noise.unbiased.Sampled`."""
+        return self.camera.draws()
+
 
 def _checked_map(name: str, values: Any) -> Array:
     """A map of (height, width); sigma may be one number."""
@@ -234,14 +238,14 @@ def _checked_map(name: str, values: Any) -> Array:
         if array.dtype.kind not in "uif":
             raise TypeError
     except (TypeError, ValueError):
-        raise TypeError(f"{name} is {shown(values)}; expected an array of numbers") from None
+        raise ArgumentTypeError(name, values, "an array of numbers") from None
     if array.ndim != 2 and not (name == "sigma" and array.ndim == 0):
-        raise ValueError(f"{name} has shape {array.shape}; expected (height, width)")
+        raise ArgumentError(name, array.shape, "(height, width)", "has shape {value}")
     return array.astype(np.float64)
 
 
 def _spread(values: Any, axes: str) -> Array:
-    """A map of (height, width) with an axis of length 1 for each other axis; a number as it is."""
+    """A map of (height, width) with an axis of length 1 for each other axis; a number is returned as it is."""
     array = np.asarray(values, np.float64)
     others = tuple(k for k, axis in enumerate(axes) if axis not in "YX")
     return np.expand_dims(array, others) if array.ndim else array

@@ -1,22 +1,21 @@
 """Transform the channels of an image into nearly uncorrelated planes.
 
-If channels are correlated, as in a colour image, the first plane is what they have in common, the brightness, and the
-others are differences of colours, which have less structure. Uncorrelated channels (such as two stains in
-microscopy) are denoised separately.
+If channels are correlated, as in a color image, the first plane is what they have in common, the brightness, and the
+others are color differences, which have less structure. Uncorrelated channels, such as two stains in microscopy, are
+denoised separately.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.floating[Any]]
-Image = npt.NDArray[np.float32]
+from ..core.arrays import as_array_like, is_tensor, library
+from ..types import Array, Image
 
-# Brightness and two differences of colours; orthonormal, so that white noise stays white.
+# Brightness and two color differences; orthonormal, so that white noise stays white.
 OPPONENT = np.array([[1, 1, 1], [1, 0, -1], [1, -2, 1]]) / np.sqrt([[3], [2], [6]])
 
-_RELATED = 0.4  # channels with at least this correlation are denoised together
+_RELATED_CORRELATION = 0.4  # channels with at least this correlation are denoised together
 
 
 class Planes(NamedTuple):
@@ -24,8 +23,10 @@ class Planes(NamedTuple):
 
     channels: list[int]
     matrix: Array
-    """One row for each plane. If the noise of the channels is independent, and the same in units of its level, so is
-    the noise of the planes."""
+    """One row for each plane; one matrix for each image of a batch, if they differ.
+
+    If the noise of the channels is independent, and the same in units of its level, so is the noise of the planes.
+    """
 
     def of(self, image: Image) -> Image:
         """The planes of an image that has all channels."""
@@ -50,16 +51,17 @@ class Planes(NamedTuple):
             return float(variances[0, 0, 0])
         return variances
 
-    def correlation(self, between: Array, levels: Array) -> npt.NDArray[np.float64]:
+    def correlation(self, between: Array, levels: Array) -> Array:
         """The autocovariance of the noise of each plane, in units of its variance if channels were independent.
 
         `between` is the correlation of the noise of all channels, (channels, channels, height, width), and `levels`
         are their noise levels.
         """
-        mixing = np.asarray(self.matrix * levels[self.channels], np.float64)
+        matrix = self.matrix if self.matrix.ndim == 2 else self.matrix[0]  # of a batch of images
+        mixing = np.asarray(matrix * levels[self.channels], np.float64)
         own = between[np.ix_(self.channels, self.channels)]
         power = np.square(mixing).sum(axis=1)
-        covariance: npt.NDArray[np.float64] = np.einsum("pi,ijyx,pj->pyx", mixing, own, mixing)
+        covariance: Array = np.einsum("pi,ijyx,pj->pyx", mixing, own, mixing)
         covariance /= power[:, None, None]
         return covariance
 
@@ -73,7 +75,11 @@ def select_channels(image: Image, channels: list[int]) -> Image:
 def _product(matrix: Array, image: Image) -> Image:
     if np.array_equal(matrix, [[1.0]]):
         return image
-    # Term by term rather than by BLAS, so that a pixel has the same bits whichever part of the image is computed.
+    if is_tensor(image):  # of (channels, batch, height, width)
+        formula = "pc,cbhw->pbhw" if matrix.ndim == 2 else "bpc,cbhw->pbhw"
+        product: Image = library(image).einsum(formula, as_array_like(matrix, image), image)
+        return product
+    # Term by term rather than by BLAS, so that a pixel has the same bits in whatever part of the image it is computed.
     planes = np.zeros(image.shape, np.float32)
     for row, plane in zip(matrix.astype(np.float32), planes, strict=True):
         for factor, channel in zip(row, image, strict=True):
@@ -119,7 +125,7 @@ def _related(signal: Array) -> list[list[int]]:
     """The sets of channels that are connected by correlations, from the covariance of the signal without the noise."""
     strength = np.sqrt(np.maximum(np.diag(signal), 0))
     products = np.outer(strength, strength)
-    reach = (np.abs(signal) >= _RELATED * products) & (products > 0)
+    reach = (np.abs(signal) >= _RELATED_CORRELATION * products) & (products > 0)
     np.fill_diagonal(reach, True)
     for _ in range(len(signal).bit_length()):
         reach = reach @ reach

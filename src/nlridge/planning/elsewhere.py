@@ -1,4 +1,4 @@
-"""What arguments of other packages are called here."""
+"""The names that arguments of other packages have here."""
 
 import inspect
 from collections.abc import Callable, Collection
@@ -16,7 +16,7 @@ _AMOUNT = (
     "how much is removed depends on sigma, the standard deviation of the noise, which is estimated unless you pass it, "
     "and on strength, a factor on it",
 )
-_COLOURS = ("colour", "pass colour, a factor on strength for differences of colour")
+_COLORS = ("color", "pass color, a factor on strength for differences of color")
 _CHANNELS = ("channel_axis", "pass channel_axis=-1 for an image of shape (height, width, channels)")
 _JOINTLY = (
     "channel_axis",
@@ -54,13 +54,34 @@ _INSTEAD = {
     # of OpenCV
     "src": _IMAGE,
     "dst": ("image", "leave it out, since the result is returned"),
-    "hColor": _COLOURS,
-    "hForColorComponents": _COLOURS,
+    "hColor": _COLORS,
+    "hForColorComponents": _COLORS,
     "templateWindowSize": _SETTINGS,
     "searchWindowSize": _SETTINGS,
     "srcImgs": ("time_axis", "pass the frames as the first argument, and time_axis=0"),
     "imgToDenoiseIndex": ("time_axis", "leave it out, since all frames are returned"),
     "temporalWindowSize": _SETTINGS,
+    # of bm3dornl, aydin and CAREamics
+    "sinogram": _IMAGE,
+    "sigma_random": _LEVEL,
+    "step_size": _SETTINGS,
+    "search_window": _SETTINGS,
+    "max_matches": _SETTINGS,
+    "noisy": _IMAGE,
+    "noisy_image": _IMAGE,
+    "chan_axes": ("channel_axis", "pass channel_axis, the number of the axis"),
+    "batch_axes": ("stack_axis", "pass stack_axis, the number of the axis"),
+    "variant": _SETTINGS,
+    "pred_data": _IMAGE,
+    "axes": ("stack_axis", "pass channel_axis, stack_axis, time_axis or depth_axis"),
+    # of other functions of this package
+    "region": ("stack_axis", "pass it to nlridge.prepare(image).denoise(region)"),
+    "spacing": ("depth_axis", "pass it to nlridge.prepare(image, depth_axis=0, spacing=spacing)"),
+    "mosaic": ("stack_axis", "use nlridge.denoise_mosaic(image, mosaic), or nlridge.prepare_mosaic for details"),
+    "out": ("stack_axis", "use nlridge.denoise_to_disk(image, out)"),
+    "tile": ("stack_axis", "it is for nlridge.denoise_to_disk(image, out, tile=tile), and for a Dask array, nlridge.prepare(image, tile=tile)"),
+    "client": ("stack_axis", "it is for nlridge.denoise_to_disk(image, out, client=client)"),
+    "frame": ("stack_axis", "pass it to nlridge.prepare(image, time_axis=0).denoise(frame=frame)"),
     # of others
     "img": _IMAGE,
     "noise_level": _LEVEL,
@@ -79,9 +100,9 @@ Only functions that have that argument give the advice.
 
 
 def explained(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Let a function say what to write instead of an argument that it does not have.
+    """Make a function explain what to write instead of an argument that it does not have.
 
-    Its signature stays the same, also for type checkers.
+    Its signature stays the same, for type checkers too.
     """
     known = inspect.signature(function).parameters.keys()
     called = function.__qualname__.removesuffix(".__init__")

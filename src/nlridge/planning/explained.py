@@ -1,46 +1,37 @@
-"""The last check of a result: what was removed must be noise, as far as its size tells, whatever went wrong before."""
-
-from typing import Any
+"""The last check of a result: whatever went wrong before, what was removed must be no larger than noise."""
 
 import numpy as np
-import numpy.typing as npt
 
+from ..types import Mask, Pixels
 from .doubts import issue
+from .pixels import NoisyPixels
 from .plan import Plan
 
-Pixels = npt.NDArray[Any]
-Mask = npt.NDArray[np.bool_]
-
-# What is removed is weaker than the noise, or as strong: estimates may be too low, and weak structure goes with it.
-_MOST = 2.5
-_ROUNDING = (
-    3e-7  # of pixels that are so bright compared with the noise that float32 cannot resolve it
-)
-_ROWS = 64  # at a time
+# The largest plausible strength of what is removed, relative to the noise. Ideally it is at most 1, but estimates of the
+# noise may be too low, and weak structure is removed with it.
+_LARGEST_RATIO = 2.5
+# The relative rounding error of pixels that are so bright compared with the noise that float32 cannot resolve it.
+_ROUNDING = 3e-7
+_ROWS = 64  # rows compared at a time
 
 
 class UnexplainedWarning(UserWarning):
-    """The category of warnings about images of which more was removed than their noise explains."""
+    """The category of warnings about images from which more was removed than their noise explains."""
 
 
-def or_unchanged(
-    plan: Plan, pixels: Pixels, result: Pixels, filled: Mask | None, levels: Pixels | None = None
-) -> Pixels:
+def or_unchanged(noisy: NoisyPixels, result: Pixels) -> Pixels:
     """The result, or the pixels as they were, with a warning, if more was removed than the noise explains.
 
-    Pixels that were `filled` in from their neighbours do not count. `levels` are those of the stabilised noise, which
-    broadcast against the pixels; by a map of them, nothing is judged.
+    Pixels that were filled in from their neighbours do not count, nor do outliers. With a map of levels, nothing is
+    judged: quiet pixels among noisy ones may change by more than their own noise.
     """
-    tuning = plan.tuning
-    most = _MOST * max(1.0, tuning.strength, tuning.colour_strength)
-    if levels is None:
-        levels = plan.levels[:, None, None]
-    if levels.size > len(
-        levels
-    ):  # calm pixels among noisy ones may change by more than their own noise
+    plan, levels = noisy.plan, noisy.levels.all
+    most = _LARGEST_RATIO * max(1.0, plan.tuning.strength, plan.tuning.color_strength)
+    if levels.size > len(levels):
         return result
+    pixels = noisy.repaired.pixels
     for channel in (channel for planes in plan.planes for channel in planes.channels):
-        removed = _removed(plan, pixels, result, filled, np.asarray(levels), channel)
+        removed = _removed(plan, pixels, result, noisy.filled, levels, channel)
         if removed > most:
             issue(
                 f"what was removed is {removed:.3g} times as strong as the noise, which cannot be right; "
@@ -52,26 +43,22 @@ def or_unchanged(
 
 
 def _removed(
-    plan: Plan,
-    pixels: Pixels,
-    result: Pixels,
-    filled: Mask | None,
-    levels: Pixels,
-    channel: int,
+    plan: Plan, pixels: Pixels, result: Pixels, filled: Mask | None, levels: Pixels, channel: int
 ) -> float:
     """The root mean square of what was removed from a channel, in units of that of the noise, but for rounding."""
-    removed, noise, brightest, typical = 0.0, 0.0, 0.0, plan.levels[channel]
-    own = np.broadcast_to(levels, pixels.shape)[channel]
+    removed, count, brightest = 0.0, 0, 0.0
+    level = float(np.ravel(levels)[min(channel, levels.size - 1)])
     for top in range(0, pixels.shape[1], _ROWS):
         rows = slice(top, top + _ROWS)
-        before, after, level = pixels[channel, rows], result[channel, rows], own[rows]
+        before, after = pixels[channel, rows], result[channel, rows]
         if filled is not None:
             present = ~filled[channel, rows]
-            before, after, level = before[present], after[present], level[present]
+            before, after = before[present], after[present]
+        if not before.size:
+            continue
         with np.errstate(all="ignore"):  # a custom model may return anything
-            before, after = (plan.noise.stabilise(image) / typical for image in (before, after))
-            brightest = max(brightest, float(np.abs(before).max(initial=0)))
-            change = before - after
-            removed += float(np.square(change).sum())
-            noise += float(np.square(level / typical).sum())
-    return float(np.sqrt(removed / noise)) - _ROUNDING * brightest if noise > 0 else 0.0
+            before, after = plan.noise.stabilise(before), plan.noise.stabilise(after)
+            brightest = max(brightest, *(abs(float(end)) for end in (before.min(), before.max())))
+            removed += float(np.square((before - after) / level).sum())
+        count += before.size
+    return np.sqrt(removed / count) - _ROUNDING * brightest / level if count else 0.0

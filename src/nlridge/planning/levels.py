@@ -9,32 +9,31 @@ import numpy as np
 import numpy.typing as npt
 
 from ..checks import LARGEST
+from ..core.algorithm.filling import AROUND, blurred
+from ..errors import ArgumentError
 from ..noise import Noise, power_of_two
+from ..types import Array, Mask, Pixels
 from .layout import Layout
-from .missing import AROUND, blurred
-
-Array = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 # Smaller levels of a map count as this multiple of the typical level, which bounds the weight of a pixel.
 FLOOR = 0.01
-# A pixel is unreliable, and as good as missing, if its level is more than _OUTLYING times that of the pixels around it,
+# A pixel is unreliable, and as good as missing, if its level is more than this multiple of that of the pixels around it,
+# unless at least a share of _CROWD of those stand out as well.
 _OUTLYING = 5.0
-# unless at least this share of the pixels around it stand out as well.
-_FEW = 0.4
+_CROWD = 0.4
 # A pixel is unknown if its level is so large that its value carries no information. The range of the pixels, noise
-# included, is hardly ever less than a quarter of a true level. So a level of more than _BEYOND times the range means
-# that nothing is known of the pixel, if others are known much better.
-_BEYOND = 4.0
-# This share of the pixels, those with the least noise, is never unknown by the range alone.
-_BELIEVED = 0.25
+# included, is hardly ever less than a quarter of a true level. So a level above this multiple of the range means that
+# nothing is known about the pixel, if others are known much better.
+_LARGEST_LEVEL = 4.0
+# This share of the pixels, those with the least noise, is never unknown because of the range alone.
+_ALWAYS_KNOWN = 0.25
 # Beyond this multiple of the typical level, a pixel is unknown in any case: its weight would be less than 1e-8 of that
 # of a typical pixel, which float32 cannot resolve.
 UNKNOWN = 1e4
 
 REACH = 2 * AROUND  # distance, in pixels, up to which levels of a map affect a bounded one
-_STEP = 42  # bits of a float64 that are ignored by `LevelCounts`: steps are at most 2^-10 wide
-_AT_ONCE = 2**20  # pixels of a map that are counted at a time
+_IGNORED_BITS = 42  # low bits of a float64 that `LevelCounts` ignores: steps are at most 2^-10 wide
+_PIXELS_AT_A_TIME = 2**20  # pixels of a map that are counted at a time
 
 
 class Levels(NamedTuple):
@@ -45,20 +44,29 @@ class Levels(NamedTuple):
     typical: Array
     """One level for each channel: the median over the pixels that are neither missing nor unknown, where positive."""
     unreliable: Mask | None
-    """Pixels to fill in from their neighbours: those that are much noisier than the pixels around them, and all
-    unknown ones."""
+    """Pixels to fill in from their neighbours: those that are much noisier than the pixels around them, and all that are
+    unknown."""
     unknown: Mask | None = None
-    """Pixels of which nothing is known. They count as missing, except that the result has values for them."""
+    """Pixels about which nothing is known. They count as missing, except that the result has values for them."""
     given: Array | None = None
     """The map that was given, if the levels are those of a whole map."""
     bounds: "tuple[Bounds, ...]" = ()
-    """Its bounds."""
+    """The bounds of that map."""
+
+    def of_part(self, part: Any) -> "Levels":
+        """The levels of some rows and columns."""
+        if self.all.shape[1:] == (1, 1):
+            return self
+        unreliable, unknown = (
+            None if mask is None else mask[part] for mask in (self.unreliable, self.unknown)
+        )
+        return Levels(self.all[part], self.typical, unreliable, unknown)
 
 
 INSTEAD_OF_MAP = "a number, one for each channel, or "
 
 
-def levels_of(noise: Noise, layout: Layout) -> npt.NDArray[np.float64]:
+def levels_of(noise: Noise, layout: Layout) -> Array:
     """The level of the noise as an array that broadcasts against (frames, channels, height, width)."""
     levels = np.asarray(noise.level, np.float64)
     if levels.ndim == 0:
@@ -66,22 +74,23 @@ def levels_of(noise: Noise, layout: Layout) -> npt.NDArray[np.float64]:
     channels = 1 if layout.channel is None else layout.shape[layout.channel]
     if levels.ndim == 1:
         if levels.shape != (channels,) or layout.channel is None:
-            raise ValueError(
-                f"sigma has {len(levels)} numbers; expected one, or one for each channel, "
-                + (
-                    "and channel_axis"
-                    if layout.channel is None
-                    else f"of which there are {channels}"
-                )
+            which = (
+                "and `channel_axis`" if layout.channel is None else f"of which there are {channels}"
+            )
+            raise ArgumentError(
+                "sigma",
+                noise.level,
+                f"one, or one for each channel, {which}",
+                f"has {len(levels)} numbers",
             )
         return levels.reshape(1, -1, 1, 1)
     return layout.spread("sigma", levels, INSTEAD_OF_MAP)
 
 
 class LevelCounts(NamedTuple):
-    """How many pixels of a map have which level, in steps of up to 0.1 %.
+    """The number of pixels of a map at each level, in steps of up to 0.1 %.
 
-    The counts of the parts of a map add up to those of the whole, in whatever order, so that maps need not be in memory.
+    The counts of the parts of a map add up to those of the whole, in any order, so maps need not be in memory.
     """
 
     levels: Array
@@ -101,8 +110,8 @@ class LevelCounts(NamedTuple):
 def counted(levels: Array, before: LevelCounts | None = None) -> LevelCounts:
     """Count positive levels, and add the counts to those from before."""
     counts = before or LevelCounts(np.empty(0), np.empty(0, np.int64))
-    for start in range(0, levels.size, _AT_ONCE):
-        ordered = np.sort(levels[start : start + _AT_ONCE])
+    for start in range(0, levels.size, _PIXELS_AT_A_TIME):
+        ordered = np.sort(levels[start : start + _PIXELS_AT_A_TIME])
         own = _in_steps(ordered, np.ones(ordered.size, np.int64))
         both = np.concatenate([counts.levels, own.levels])
         order = np.argsort(both)
@@ -112,13 +121,13 @@ def counted(levels: Array, before: LevelCounts | None = None) -> LevelCounts:
 
 def _in_steps(levels: Array, counts: npt.NDArray[np.int64]) -> LevelCounts:
     """Add up the counts of levels in the same step; levels are in increasing order."""
-    steps = levels.view(np.uint64) >> np.uint64(_STEP)
+    steps = levels.view(np.uint64) >> np.uint64(_IGNORED_BITS)
     first = np.flatnonzero(np.diff(steps, prepend=~steps[:1]))
     return LevelCounts(levels[first], np.add.reduceat(counts, first))
 
 
 class Bounds(NamedTuple):
-    """What is decided about a map of levels from all of its pixels."""
+    """What all pixels of a map of levels together determine."""
 
     typical: float
     """The median of the levels that are positive and not unknown; 0 if there are none."""
@@ -126,7 +135,7 @@ class Bounds(NamedTuple):
     """Pixels with a larger level are unknown."""
 
 
-def usable_levels(levels: Array, missing: Mask | None, pixels: npt.NDArray[Any]) -> Levels:
+def usable_levels(levels: Array, missing: Mask | None, pixels: Pixels) -> Levels:
     """Check the noise levels of an image of (channels, height, width), and bound those of a map.
 
     `levels` broadcasts against the image.
@@ -138,9 +147,7 @@ def usable_levels(levels: Array, missing: Mask | None, pixels: npt.NDArray[Any])
     return usable._replace(given=levels, bounds=bounds)
 
 
-def bounds_of(
-    parts: Iterable[tuple[Array, Mask | None, npt.NDArray[Any]]],
-) -> tuple[Bounds, ...]:
+def bounds_of(parts: Iterable[tuple[Array, Mask | None, Pixels]]) -> tuple[Bounds, ...]:
     """Check a map, and return the bounds of each of its channels.
 
     Each part is some rows of the map, of the mask of missing pixels and of the image, as (channels, rows, width).
@@ -160,9 +167,11 @@ def bounds_of(
                 lows[k].append(float(present.min()))
                 highs[k].append(float(present.max()))
     if not_finite:
-        raise ValueError(
-            f"sigma is not finite in {not_finite} pixels that are not missing; expected finite numbers, "
-            "or a mask that marks these pixels as missing"
+        raise ArgumentError(
+            "sigma",
+            not_finite,
+            "finite numbers, or a mask that marks these pixels as missing",
+            "is not finite in {value} pixels that are not missing",
         )
     spans = {k: max(highs[k]) - min(lows[k]) for k in highs}
     if len(counts) < len(pixels):  # one level for all channels
@@ -171,7 +180,7 @@ def bounds_of(
 
 
 def _absent(levels: Array, missing: Mask | None) -> Mask:
-    """Where a map is not used: where all channels that it is for are missing."""
+    """Where a map is not used: where all channels that it applies to are missing."""
     if missing is None:
         return np.zeros(levels.shape, bool)
     return missing if len(levels) == len(missing) else np.all(missing, axis=0)[None]
@@ -181,9 +190,9 @@ def _bounds(counts: LevelCounts, span: float) -> Bounds:
     """The bounds of a channel of a map; `span` is the range of the image."""
     if not counts.levels.size:
         return Bounds(0.0, math.inf)
-    most = _BEYOND * span
+    most = _LARGEST_LEVEL * span
     if counts.levels[-1] > most:
-        most = max(most, counts.quantile(_BELIEVED))
+        most = max(most, counts.quantile(_ALWAYS_KNOWN))
     typical = counts.quantile(0.5, most)
     largest = min(max(most, _OUTLYING * typical), UNKNOWN * typical)
     return Bounds(counts.quantile(0.5, largest), largest)
@@ -194,7 +203,7 @@ def bounded_levels(
 ) -> Levels:
     """The levels of a map, or of some of its rows, within bounds.
 
-    If these are not all rows, the result is that of the whole map at least `REACH` rows away from the cut.
+    If these are not all rows, the result is that of the whole map, except within `REACH` rows of the cut.
     """
     maps, unreliable = [], []
     unknown = unknown_pixels(levels, missing, bounds)
@@ -216,7 +225,7 @@ def bounded_levels(
 
 
 def unknown_pixels(levels: Array, missing: Mask | None, bounds: Sequence[Bounds]) -> Mask:
-    """The pixels of a map, or of some of its rows, of which nothing is known."""
+    """The pixels of a map, or of some of its rows, about which nothing is known."""
     largest = np.array([[[bound.largest]] for bound in bounds])
     return (np.minimum(levels, LARGEST) > largest) & ~_absent(levels, missing)
 
@@ -231,6 +240,6 @@ def _without_outliers(level: Array, unknown: Mask, typical: float) -> tuple[Arra
     mean_precision = blurred(precision) / blurred(np.ones_like(precision))
     around = typical / np.sqrt(np.where(mean_precision > 0, mean_precision, 1))
     unreliable = level > _OUTLYING * around
-    unreliable &= blurred(unreliable.astype(np.float32)) < _FEW
+    unreliable &= blurred(unreliable.astype(np.float32)) < _CROWD
     unreliable |= unknown
     return np.where(unreliable, around, level) * unit, unreliable

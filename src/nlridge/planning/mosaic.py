@@ -9,23 +9,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..checks import number, shown
+from ..checks import number
+from ..errors import ArgumentError
 from ..noise import Noise
-
-Pixels = npt.NDArray[Any]
-Mask = npt.NDArray[np.bool_]
+from ..types import Array, Mask, Pixels
 
 PATTERNS = ("RGGB", "BGGR", "GRBG", "GBRG")
 _PLACES = ((0, 0), (0, 1), (1, 0), (1, 1))
 _AROUND = [(y, x) for y in (-1, 0, 1) for x in (-1, 0, 1) if (y, x) != (0, 0)]
 _BESIDE = [(-1, 0), (1, 0), (0, -1), (0, 1)]
-# A pixel is defective if it differs from the nearest of its neighbours of the same colour by so many standard deviations,
+# A pixel is defective if it differs from the nearest of its neighbours of the same color by this many standard
+# deviations, while the pixels beside it, of other colors, differ from theirs by less than _NORMAL of them, or by less
+# than a share of _SPREAD of its own difference: the image of a star is never confined to a single pixel.
 _DEFECTIVE = 8.0
-# while the pixels beside it, of other colours, differ from theirs by less than this many,
 _NORMAL = 4.0
-# or by less than this share of its own difference: the image of a star is never confined to a single pixel.
 _SPREAD = 0.1
 
 
@@ -36,7 +34,7 @@ class Mosaic:
     Parameters
     ----------
     pattern : {"RGGB", "BGGR", "GRBG", "GBRG"}
-        The colours of the first two pixels of the first row, and of the first two pixels of the second row.
+        The colors of the first two pixels of the first row, and of the first two pixels of the second row.
     black_level : float or sequence of four floats, optional
         The value of a pixel that receives no light: one number, or one for each place in the pattern.
     white_level : float, optional
@@ -45,7 +43,7 @@ class Mosaic:
 
     See Also
     --------
-    denoise : Denoise a raw image, with a `Mosaic` as ``mosaic``.
+    denoise_mosaic : Denoise a raw image.
 
     Examples
     --------
@@ -54,7 +52,7 @@ class Mosaic:
     >>> random = np.random.default_rng(0)
     >>> raw = 512 + random.poisson(50.0, (128, 128))
     >>> mosaic = nlridge.Mosaic("RGGB", black_level=512, white_level=16383)
-    >>> denoised = nlridge.denoise(raw, mosaic=mosaic)
+    >>> denoised = nlridge.denoise_mosaic(raw, mosaic)
     >>> bool(np.std(denoised) < 0.3 * np.std(raw))
     True
     """
@@ -66,26 +64,27 @@ class Mosaic:
     def __post_init__(self) -> None:
         if not isinstance(self.pattern, str) or self.pattern not in PATTERNS:
             *first, last = map(repr, PATTERNS)
-            raise ValueError(
-                f"mosaic is {shown(self.pattern)}; expected {', '.join(first)} or {last}"
-            )
+            raise ArgumentError("mosaic", self.pattern, f"{', '.join(first)} or {last}")
         given: Any = self.black_level
         if isinstance(given, Sequence | np.ndarray):
             if len(given) != 4:
-                raise ValueError(
-                    f"black_level has {len(given)} numbers; expected one, or four: one for each place in the pattern"
+                raise ArgumentError(
+                    "black_level",
+                    len(given),
+                    "one, or four: one for each place in the pattern",
+                    "has {value} numbers",
                 )
             black: Any = tuple(number("black_level", value) for value in np.asarray(given).tolist())
         else:
             black = number("black_level", given)
         if not np.all(np.isfinite(black)):
-            raise ValueError(f"black_level is {shown(given)}; expected finite numbers")
+            raise ArgumentError("black_level", given, "finite numbers")
         object.__setattr__(self, "black_level", black)
         if self.white_level is not None:
             white = number("white_level", self.white_level)
             if not np.max(black) < white < np.inf:
-                raise ValueError(
-                    f"white_level is {shown(self.white_level)}; expected a number above the black level"
+                raise ArgumentError(
+                    "white_level", self.white_level, "a number above the black level"
                 )
             object.__setattr__(self, "white_level", white)
 
@@ -118,7 +117,7 @@ class Mosaic:
         return Mosaic(self.pattern[::-1], black, self.white_level)
 
     @property
-    def black_levels(self) -> npt.NDArray[np.float64]:
+    def black_levels(self) -> Array:
         """The black level of each plane, (4, 1, 1)."""
         return np.broadcast_to(np.asarray(self.black_level, np.float64), 4).reshape(4, 1, 1)
 
@@ -142,11 +141,11 @@ def mostly(mask: Mask) -> Mask:
     return np.asarray(rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:] >= 5)
 
 
-def repair(planes: npt.NDArray[np.floating[Any]], noise: Noise) -> int:
+def repair(planes: Array, noise: Noise) -> int:
     """Replace hot and dead pixels of (4, height, width) by the median of their neighbours, and return their number.
 
-    `noise` is that of the planes. A defective pixel stands out among its neighbours of the same colour, and those of
-    other colours beside it do not.
+    `noise` is that of the planes. A defective pixel stands out among its neighbours of the same color, and those of
+    other colors beside it do not.
     """
     _, height, width = planes.shape
     whole = Mosaic("RGGB").joined(planes, (2 * height, 2 * width))
@@ -157,7 +156,7 @@ def repair(planes: npt.NDArray[np.floating[Any]], noise: Noise) -> int:
         return np.sqrt(noise.variance(values.astype(np.float64), np.full((1, 1), level)))
 
     def difference(y: Pixels, x: Pixels) -> Pixels:
-        """How much pixels differ from the median of their neighbours of the same colour."""
+        """The difference of pixels from the median of their neighbours of the same color."""
         around = np.stack([wide[y + 2 * dy, x + 2 * dx] for dy, dx in _AROUND])
         return np.asarray(wide[y, x] - np.median(around, axis=0))
 

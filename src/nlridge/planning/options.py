@@ -5,15 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from ..algorithm.recipes import method_names
-from ..algorithm.settings import Recipe
-from ..algorithm.tuning import DEFAULT, Tuning
-from ..checks import LARGEST, checked_positive, number, shown
+from ..checks import LARGEST, checked_positive, number
+from ..core.algorithm.recipes import method_names
+from ..core.algorithm.settings import Recipe
+from ..core.algorithm.tuning import DEFAULT, Tuning
+from ..errors import ArgumentError, ArgumentTypeError, shown
+from ..kinds import NOISE_KINDS
 from ..noise import Noise
 from ..noise.gaussian import GaussianNoise
-
-KINDS = ("auto", "gaussian", "poisson", "correlated")
-"""The kinds of noise that can be estimated; "auto" decides which of them fits the image."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class Options:
     noise: Noise | None = None
     """The noise model; None if the noise is to be estimated."""
     kind: str = "auto"
-    """The kind of noise to estimate, one of `KINDS`."""
+    """The kind of noise to estimate, one of `NOISE_KINDS`."""
     tuning: Tuning = DEFAULT
     method: str | Recipe = "standard"
     data_range: float | None = None
@@ -53,25 +52,25 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
     except (TypeError, ValueError):
         checked = None
     if checked is None or checked.kind not in "uif":
-        raise TypeError(
-            f"dtype is {shown(dtype)}; expected a type of integers or floats, such as numpy.uint8 or image.dtype"
+        raise ArgumentTypeError(
+            "dtype", dtype, "a type of integers or floats, such as numpy.uint8 or image.dtype"
         )
     return checked.newbyteorder("=")
 
 
 def checked_kind(name: str, kind: Any) -> str:
     """Return a kind of noise, or raise an error that names the argument."""
-    if not isinstance(kind, str) or kind not in KINDS:
-        *first, last = map(repr, KINDS)
-        raise ValueError(f"{name} is {shown(kind)}; expected {', '.join(first)} or {last}")
+    if not isinstance(kind, str) or kind not in NOISE_KINDS:
+        *first, last = map(repr, NOISE_KINDS)
+        raise ArgumentError(name, kind, f"{', '.join(first)} or {last}")
     return kind
 
 
 def checked_noise(sigma: Any, noise: Any) -> Noise | None:
     """The noise model, or None if the noise is to be estimated; `sigma` stands for Gaussian noise."""
     if sigma is not None and noise is not None:
-        raise ValueError(
-            f"sigma is given and noise is {shown(noise)}; expected at most one of them"
+        raise ArgumentError(
+            "sigma", noise, "at most one of them", f"is given and `noise` is {shown(noise)}"
         )
     if sigma is not None:
         return _checked_sigma(sigma)
@@ -81,29 +80,32 @@ def checked_noise(sigma: Any, noise: Any) -> Noise | None:
         checked_kind("noise", noise)
         return None
     if isinstance(noise, type) or not isinstance(noise, Noise):
-        raise TypeError(
-            f"noise is {shown(noise)}; expected a noise model such as nlridge.GaussianNoise(10), "
-            "or a kind such as 'poisson'"
+        raise ArgumentTypeError(
+            "noise",
+            noise,
+            "a noise model such as nlridge.GaussianNoise(10), or a kind such as 'poisson'",
         )
     try:
         with np.errstate(over="ignore"):  # of larger floats
             levels = np.asarray(noise.level, np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise TypeError(f"noise has the level {shown(noise.level)}; expected numbers") from None
+        raise ArgumentTypeError(
+            "noise", noise.level, "numbers", f"has the level {shown(noise.level)}"
+        ) from None
     if not np.any(levels > 0):
-        raise ValueError(f"noise is {shown(noise)}; expected a positive standard deviation")
+        raise ArgumentError("noise", noise, "a positive standard deviation")
     wrong = ~(levels >= 0) if levels.ndim < 2 else levels < 0
     if np.any(wrong) or (levels.ndim < 2 and levels.max() > LARGEST):
-        raise ValueError(f"noise is {shown(noise)}; expected finite standard deviations")
+        raise ArgumentError("noise", noise, "finite standard deviations")
     _expect_sound(noise)
     return noise
 
 
 def _expect_sound(noise: Noise) -> None:
-    """Refuse a noise model whose members return something else than the protocol promises, by trying them."""
+    """Refuse a noise model whose members do not return what the protocol promises, by trying them."""
     black = number("noise.black_level", noise.black_level)
     if not abs(black) <= LARGEST:
-        raise ValueError(f"noise.black_level is {shown(black)}; expected a finite number")
+        raise ArgumentError("noise.black_level", black, "a finite number")
     pixels = black + np.arange(1.0, 7.0).reshape(1, 2, 3)
     results = {
         "stabilise": noise.stabilise(pixels),
@@ -126,16 +128,14 @@ def _checked_sigma(sigma: Any) -> GaussianNoise:
     try:
         levels = np.asarray(sigma)
     except Exception:
-        raise TypeError(
-            f"sigma is {shown(sigma)}; expected a number or an array of numbers"
-        ) from None
+        raise ArgumentTypeError("sigma", sigma, "a number or an array of numbers") from None
     if levels.ndim == 0:
         return GaussianNoise(checked_positive("sigma", sigma))
     if levels.dtype.kind not in "uif":
-        raise TypeError(f"sigma has dtype {levels.dtype}; expected numbers")
+        raise ArgumentTypeError("sigma", levels.dtype, "numbers", "has dtype {value}")
     if levels.size == 0 or not np.any(levels > 0):
-        raise ValueError(
-            f"sigma has shape {levels.shape} and no positive value; expected at least one"
+        raise ArgumentError(
+            "sigma", levels.shape, "at least one", "has shape {value} and no positive value"
         )
     return GaussianNoise(levels if levels.size > 1 else float(levels.reshape(())))
 
@@ -144,8 +144,8 @@ def checked_method(method: Any) -> str | Recipe:
     if isinstance(method, Recipe):
         return method
     if not isinstance(method, str):
-        raise TypeError(f"method is {shown(method)}; expected the name of a method, or a Recipe")
+        raise ArgumentTypeError("method", method, "the name of a method, or a Recipe")
     if method not in method_names():
         names = ", ".join(map(repr, method_names()))
-        raise ValueError(f"method is {shown(method)}; expected one of {names}, or a Recipe")
+        raise ArgumentError("method", method, f"one of {names}, or a Recipe")
     return method

@@ -12,27 +12,27 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..kernels.extremes import beyond_neighbours
+from ..core.kernels.extremes import beyond_neighbours
 from ..noise import Noise
 from ..noise.correlated import correlation_between
+from ..types import Array, Mask, Pixels, Positions
 from .plan import Plan
 
-Pixels = npt.NDArray[Any]
-Array = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
-Places = npt.NDArray[np.intp]
-
 _AROUND = [(y, x) for y in (-1, 0, 1) for x in (-1, 0, 1) if (y, x) != (0, 0)]
-_BESIDE = [(-1, 0), (1, 0), (0, -1), (0, 1)]
+_BESIDE = np.array([(-1, 0), (1, 0), (0, -1), (0, 1)])
+_RING = np.array([(y, x) for y in range(-2, 3) for x in range(-2, 3) if max(abs(y), abs(x)) == 2])
 # A pixel stands out if its gap, the distance to the nearest of its neighbours, is more than this many standard deviations.
 # White noise has such a gap in 6e-4 of its pixels.
 _GAP = 2.5
-# It is an outlier if its gap is so large that white noise has none like it in 10^8 pixels,
-_CLEAR = 5.5
+# It is an outlier if its gap is so large that white noise has none like it in 10^9 pixels,
+_CLEAR = 6.0
 # or if within the window at least _MANY pixels have such gaps, a third of which are larger by 1: no noise is like that.
-_MANY = 15
-# Among so many, two may touch each other, if the others around them are farther away than that.
-_GAP_OF_PAIR = 4.0
+_MANY = 8
+# Among so many, some touch each other. There, the two brightest or darkest of nine pixels are outliers if they differ
+# from the median by more than this many standard deviations.
+_AMONG_MANY = 3.5
+# Most outliers that differ from their neighbours by more than this many standard deviations are found.
+_FOUND = 4.5
 # Gaps of the heavy tails of noise soon become rarer. If more pixels stand out than in Gaussian noise, a third of them must
 # have gaps larger by 1.
 _FEW = 5
@@ -49,9 +49,11 @@ _SHARP = 4.5
 # Up to so many of these for each pixel that stands out are outliers that touch each other.
 _TOUCHING = 0.25
 _WINDOW = 24
-# In a texture, gaps count by how much larger they are than the differences of other pixels this near.
+# In a texture, gaps count by how much larger they are than the differences of other pixels this near. A difference is that
+# of a pixel from the median of nine, which is 0 on a slope. It counts as at most three times what the spread between the
+# second and the eighth of nine values suggests, so that outliers hardly matter.
 _NEAR = 8
-_SPREAD_OF_NOISE = 1.87  # between the second and the eighth of nine values, in standard deviations
+_DIFFERENCE_OF_NOISE, _SPREAD_OF_NOISE = 0.7235, 1.87  # means, in standard deviations
 _STEPS = 64  # in which it is measured
 REACH = _WINDOW + _NEAR + 3
 """How far away pixels matter to whether a pixel is an outlier."""
@@ -86,11 +88,27 @@ def repaired(plan: Plan, pixels: Pixels, missing: Mask | None, levels: Array) ->
     if not len(found):
         return Repaired(pixels, 0)
     result = pixels.copy()
-    channel, y, x = found.T
+    result[tuple(found.T)] = _medians_around(pixels, found)
+    return Repaired(result, len(found))
+
+
+def variance_of_weak_outliers(pixels: Pixels, found: Positions, levels: Array) -> float:
+    """The variance that outliers too weak to be found add to that of the noise, of these levels, as a share of it.
+
+    There are as many of each size as there are of those just above `_FOUND`.
+    """
+    sizes = np.abs(pixels[tuple(found.T)] - _medians_around(pixels, found))
+    sizes = sizes / np.broadcast_to(levels, pixels.shape)[tuple(found.T)]
+    number = np.count_nonzero((sizes > _FOUND) & (sizes <= _FOUND + 1))
+    return number / pixels.size * _FOUND**3 / 3
+
+
+def _medians_around(pixels: Pixels, places: Positions) -> Pixels:
+    """The medians of the eight neighbours of some pixels."""
+    channel, y, x = places.T
     wide = np.pad(pixels, ((0, 0), (1, 1), (1, 1)), "reflect")
     around = [wide[channel, y + 1 + dy, x + 1 + dx] for dy, dx in _AROUND]
-    result[channel, y, x] = np.median(around, axis=0)
-    return Repaired(result, len(found))
+    return np.asarray(np.median(around, axis=0))
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # near the limit of a type
@@ -110,9 +128,10 @@ def outliers(
         for rows, held in _bands(height, width):
             part = own[held] if len(own) > 1 else own
             gone = None if missing is None else missing[channel, held]
-            mask = _in_part(pixels[channel, held], gone, noise, part, units[channel])
-            y, x = np.nonzero(mask[rows.start - held.start : rows.stop - held.start])
-            found.append(np.stack([np.full_like(y, channel), y + rows.start, x], axis=1))
+            y, x = _in_part(pixels[channel, held], gone, noise, part, units[channel])
+            y = y + held.start
+            here = (rows.start <= y) & (y < rows.stop)
+            found.append(np.stack([np.full_like(y, channel), y, x], axis=1)[here])
     places = np.concatenate(found)
     if len(pixels) > 1 and len(places):
         places = places[_is_single_in_others(places, pixels, missing, noise, levels, units)]
@@ -120,7 +139,7 @@ def outliers(
 
 
 def _is_single_in_others(
-    places: Places,
+    places: Positions,
     pixels: Pixels,
     missing: Mask | None,
     noise: Noise,
@@ -133,7 +152,8 @@ def _is_single_in_others(
     single: Mask = np.ones(len(places), bool)
     for k, (other, unit) in enumerate(zip(pixels, units, strict=True)):
         valid = other if missing is None else np.where(missing[k], other.dtype.type(0), other)
-        background, beside = _background(np.pad(valid, 1, "reflect"), y, x)
+        wide = np.pad(valid, 1, "reflect")
+        background, beside = _background(wide, y, x), _beside(wide, y, x)
         own = np.broadcast_to(levels, pixels.shape)[k, y, x]
         deviation = _deviation(noise, background, own, unit)
         same = np.isin(np.ravel_multi_index((np.full_like(y, k), y, x), pixels.shape), index)
@@ -170,37 +190,42 @@ def _unit(correlation: Array) -> float:
     return float(np.sqrt(max(1 - 2 * to_mean + of_mean, 0.01) / (1 + 1 / 8)))
 
 
-def _in_part(pixels: Pixels, gone: Mask | None, noise: Noise, level: Array, unit: float) -> Mask:
-    """Which pixels of a channel are outliers."""
+def _in_part(
+    pixels: Pixels, gone: Mask | None, noise: Noise, level: Array, unit: float
+) -> tuple[Positions, Positions]:
+    """The rows and columns of the outliers of a channel."""
     values = pixels if gone is None else np.where(gone, pixels.dtype.type(0), pixels)
     values = values.astype(np.float64)
-    gaps = _gaps(values, noise, level, unit)
+    y, x, gap = _standing_out(values, noise, level, unit)
     if gone is not None:
-        gaps[_sums(gone, 2) > 0] = 0
-    found = np.zeros(values.shape, bool)
-    candidates = _candidates(gaps)
-    if not candidates.any():
-        return found
+        apart = ~(_sums(gone, 2) > 0)[y, x]
+        y, x, gap = y[apart], x[apart], gap[apart]
+    candidate = _is_candidate(y, x, gap)
+    if not candidate.any():
+        return y[candidate], x[candidate]
     # Where there are some, have a closer look.
     here = tuple(
         slice(max(places.min() - REACH, 0), places.max() + REACH + 1)
-        for places in np.nonzero(candidates)
+        for places in (y[candidate], x[candidate])
     )
-    own = np.broadcast_to(level, values.shape)[here]
-    with np.errstate(
-        over="ignore", invalid="ignore"
-    ):  # where pixels are near the limit of their type
-        gaps, (jumps, busy, pairs) = gaps[here], _structures(values[here], noise, own, unit)
+    gaps = np.zeros(values.shape)
+    gaps[y, x] = gap
+    gaps, own = gaps[here], np.broadcast_to(level, values.shape)[here]
+    with np.errstate(over="ignore", invalid="ignore"):  # near the limit of a type
+        jumps, busy, extremes = _structures(values[here], noise, own, unit)
     gaps = np.where(gaps > _GAP * busy, gaps / busy, 0)
-    candidates = _candidates(gaps)
+    y, x = np.nonzero(gaps)
+    candidates = np.zeros(gaps.shape, bool)
+    candidates[y, x] = _is_candidate(y, x, gaps[y, x])
     count, larger = (_sums(gaps > least, _WINDOW) for least in (_GAP, _GAP + 1))
-    pairs = np.where((count >= _MANY) & (pairs > _GAP_OF_PAIR * busy), pairs / busy, 0)
+    extremes = np.where((count >= _MANY) & (extremes > _AMONG_MANY * busy), extremes / busy, 0)
     if gone is not None:
-        pairs[_sums(gone[here], 2) > 0] = 0
+        extremes[_sums(gone[here], 2) > 0] = 0
     heavy = (count > _FEW) & (_LARGER * larger < count)
-    doubtful = _among_structures(busy * gaps, busy * np.maximum(gaps, pairs), jumps)
-    found[here] = (candidates | (pairs > 0)) & ~heavy & ~doubtful
-    return found
+    jumps[extremes > 0] = 0  # outliers themselves
+    doubtful = _among_structures(busy * gaps, busy * np.maximum(gaps, extremes), jumps)
+    y, x = np.nonzero((candidates | (extremes > 0)) & ~heavy & ~doubtful)
+    return y + here[0].start, x + here[1].start
 
 
 def _among_structures(single: Array, gaps: Array, jumps: Array) -> Mask:
@@ -219,19 +244,19 @@ def _among_structures(single: Array, gaps: Array, jumps: Array) -> Mask:
     return doubtful
 
 
-def _candidates(gaps: Array) -> Mask:
-    """Which pixels have a large gap, or one like many others around, of which some are larger by 1."""
-    clear = gaps > _CLEAR
-    y, x = np.nonzero(gaps > _GAP)
-    larger = gaps[y, x] > _GAP + 1
+def _is_candidate(y: Positions, x: Positions, gap: Array) -> Mask:
+    """Which pixels that stand out have a large gap, or one like many others around, of which some are larger by 1."""
+    larger = gap > _GAP + 1
     if len(y) > _PAIRS:
-        count, of_larger = (_sums(gaps > least, _WINDOW)[y, x] for least in (_GAP, _GAP + 1))
+        shape = y.max() + 1, x.max() + 1
+        standing, far = np.zeros(shape, bool), np.zeros(shape, bool)
+        standing[y, x], far[y, x] = True, larger
+        count, of_larger = (_sums(mask, _WINDOW)[y, x] for mask in (standing, far))
     else:
         near = (abs(y[:, None] - y) <= _WINDOW) & (abs(x[:, None] - x) <= _WINDOW)
         count, of_larger = near.sum(axis=1), near[:, larger].sum(axis=1)
     many = (count >= _MANY) & (_LARGER * of_larger >= _MANY)
-    clear[y[many], x[many]] = True
-    return clear
+    return np.asarray((gap > _CLEAR) | many)
 
 
 def _deviation(noise: Noise, values: Array, level: Array, unit: float) -> Array:
@@ -241,13 +266,14 @@ def _deviation(noise: Noise, values: Array, level: Array, unit: float) -> Array:
     return np.asarray(unit * deviation[0, 0])
 
 
-def _gaps(values: Array, noise: Noise, level: Array, unit: float) -> Array:
-    """By how many standard deviations pixels lie beyond the nearest of their neighbours; 0 if not by more than `_GAP`.
+def _standing_out(
+    values: Array, noise: Noise, level: Array, unit: float
+) -> tuple[Positions, Positions, Array]:
+    """The rows and columns of pixels that stand out, and by how many standard deviations: their gaps.
 
-    Both before and after stabilisation, since few photons have long tails.
+    These are the smaller of those before and after stabilisation, since few photons have long tails.
     """
     wide = np.pad(values, 1, "reflect")
-    gaps = np.zeros(values.shape)
     places, nearest = np.empty(values.size // 2 + 1, np.intp), np.empty(values.size // 2 + 1)
     least = _GAP * _least_deviation(values, noise, level, unit)
     count = int(beyond_neighbours(wide, least, places, nearest))  # type: ignore[no-untyped-call]
@@ -264,43 +290,48 @@ def _gaps(values: Array, noise: Noise, level: Array, unit: float) -> Array:
     stable = sign * (noise.stabilise(value) - noise.stabilise(other)) / (unit * own)
     gap = np.minimum(gap, stable)
     single = (gap > _GAP) & _is_single(wide, y, x, sign)
-    gaps[y[single], x[single]] = gap[single]
-    return gaps
+    return y[single], x[single], gap[single]
 
 
 def _least_deviation(values: Array, noise: Noise, level: Array, unit: float) -> float:
-    """A lower bound of the deviations at these values, at half of the smallest at some of them."""
+    """A lower bound of the deviations at these values: half of the smallest at some of them, if they differ."""
     some = np.linspace(values.min(), values.max(), 64)
-    least = _deviation(noise, some, np.full(64, level.min()), unit).min()
-    return 0.5 * float(least) if least < np.inf else 0.0
+    deviations = _deviation(noise, some, np.full(64, level.min()), unit)
+    least = float(deviations.min())
+    if not least < np.inf:
+        return 0.0
+    return least if least == deviations.max() else 0.5 * least
 
 
-def _is_single(wide: Array, y: Places, x: Places, sign: Array) -> Mask:
+def _is_single(wide: Array, y: Positions, x: Positions, sign: Array) -> Mask:
     """Whether pixels stand out from the background alone: not those beside them, as in the image of a star.
 
     A background without any noise is that of a drawing, in which every pixel is meant. `wide` has one more row and column
     on each side.
     """
-    background, beside = _background(wide, y, x)
+    ring = _ring(wide, y, x)
+    background, beside = np.median(ring, axis=0), _beside(wide, y, x)
     single = sign * (beside - background) <= _SPREAD * sign * (wide[y + 1, x + 1] - background)
-    return np.asarray(single & (np.ptp(_ring(wide, y, x), axis=0) > 0))
+    return np.asarray(single & (np.ptp(ring, axis=0) > 0))
 
 
-def _background(wide: Pixels, y: Places, x: Places) -> tuple[Array, Array]:
-    """The median of the pixels two pixels away, and the mean of the four beside a pixel; `wide` is as above."""
-    beside = [wide[y + 1 + dy, x + 1 + dx].astype(np.float64) for dy, dx in _BESIDE]
-    return np.median(_ring(wide, y, x), axis=0), np.mean(beside, axis=0)
+def _background(wide: Pixels, y: Positions, x: Positions) -> Array:
+    """The median of the pixels two pixels away; `wide` is as above."""
+    return np.asarray(np.median(_ring(wide, y, x), axis=0))
 
 
-def _ring(wide: Pixels, y: Places, x: Places) -> list[Array]:
+def _beside(wide: Pixels, y: Positions, x: Positions) -> Array:
+    """The mean of the four pixels beside a pixel."""
+    rows, columns = y + 1 + _BESIDE[:, :1], x + 1 + _BESIDE[:, 1:]
+    return np.asarray(wide[rows, columns].astype(np.float64).mean(axis=0))
+
+
+def _ring(wide: Pixels, y: Positions, x: Positions) -> Array:
     """The pixels two pixels away."""
-    height, width = (length - 1 for length in wide.shape)
-    return [
-        wide[np.clip(y + 1 + dy, 0, height), np.clip(x + 1 + dx, 0, width)].astype(np.float64)
-        for dy in range(-2, 3)
-        for dx in range(-2, 3)
-        if max(abs(dy), abs(dx)) == 2
-    ]
+    height, width = wide.shape
+    rows = np.clip(y + 1 + _RING[:, :1], 0, height - 1)
+    columns = np.clip(x + 1 + _RING[:, 1:], 0, width - 1)
+    return np.asarray(wide[rows, columns].astype(np.float64))
 
 
 class _Structures(NamedTuple):
@@ -310,8 +341,8 @@ class _Structures(NamedTuple):
     """The contrast of structures as sharp as outliers."""
     busy: Array
     """How much neighbours differ: 1 if there is only noise."""
-    pairs: Array
-    """By how much the pixel and one of its neighbours stand out from the others; 0 if they do not."""
+    extremes: Array
+    """By how much one of the two brightest or darkest of nine pixels differs from their median; 0 if not `_AMONG_MANY`."""
 
 
 def _structures(values: Array, noise: Noise, level: Array, unit: float) -> _Structures:
@@ -327,20 +358,28 @@ def _structures(values: Array, noise: Noise, level: Array, unit: float) -> _Stru
     steps[-1][values < ordered[-2]] = 0
     jump, contrast = steps.max(axis=0), ordered[-1] - ordered[0]
     jumps = np.where(jump + 2 * deviation > _MOST * contrast, jump / deviation, 0)
-    # Whole numbers, whose sums do not depend on where they begin.
-    spread = np.minimum(_STEPS * (ordered[-2] - ordered[1]) / deviation, 2**20).astype(np.int32)
-    busy = _sums(spread, _NEAR) / _sums(np.ones_like(spread), _NEAR)
-    pairs = np.zeros(values.shape)
-    for sign, one, other in ((1, ordered[-2], ordered[-3]), (-1, ordered[1], ordered[2])):
-        gaps = sign * (values - other) / deviation
-        y, x = np.nonzero((sign * (values - one) >= 0) & (gaps > _GAP_OF_PAIR))
-        # The mean of the seven others must be that of the background.
+    spread = _means_near((ordered[-2] - ordered[1]) / deviation) / _SPREAD_OF_NOISE
+    differences = _means_near(np.minimum(np.abs(values - ordered[4]) / deviation, 3 * spread))
+    busy = np.maximum(differences / _DIFFERENCE_OF_NOISE, 1.0)
+    extremes = np.zeros(values.shape)
+    for sign, one in ((1, ordered[-2]), (-1, ordered[1])):
+        gaps = sign * (values - ordered[4]) / deviation
+        # At the border, where the image is mirrored, every slope has an extreme.
+        y, x = np.nonzero(((sign * (values - one) >= 0) & (gaps > _AMONG_MANY))[1:-1, 1:-1])
+        y, x = y + 1, x + 1
+        # The mean of the seven others must be that of the background, up to its noise.
         total = ordered[2:, y, x] if sign < 0 else ordered[:-2, y, x]
-        background, _ = _background(wide, y, x)
+        background = _background(wide, y, x)
         spread_by = sign * (total.mean(axis=0) - background)
-        alone = spread_by <= _SPREAD * sign * (values[y, x] - background)
-        pairs[y[alone], x[alone]] = gaps[y, x][alone]
-    return _Structures(jumps, np.maximum(busy / (_STEPS * _SPREAD_OF_NOISE), 1.0), pairs)
+        alone = spread_by <= _SPREAD * sign * (values[y, x] - background) + deviation[y, x]
+        extremes[y[alone], x[alone]] = gaps[y, x][alone]
+    return _Structures(jumps, busy, extremes)
+
+
+def _means_near(a: Array) -> Array:
+    """The means around each pixel, of whole numbers, whose sums do not depend on where they begin."""
+    steps = np.minimum(_STEPS * a, 2**20).astype(np.int32)
+    return np.asarray(_sums(steps, _NEAR) / (_STEPS * _sums(np.ones_like(steps), _NEAR)))
 
 
 def _sums(a: npt.NDArray[Any], reach: int) -> npt.NDArray[np.int64]:

@@ -1,129 +1,237 @@
-"""Convert pixels to stabilised float32 planes and back, for whole images or some of their rows."""
+"""The conversion of pixels to planes of stabilised noise, and back.
 
-from collections.abc import Iterable, Iterator, Sequence
+Each function treats every pixel alike, so it can be applied to a whole image or to any part of it.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
-from ..arrays import Each, do_all
+from ..core.algorithm.inputs import Image
+from ..core.arrays import applied, as_array_like, is_tensor, library
+from ..core.patches.matching import BRIGHT
+from ..errors import ArgumentError
+from ..noise.gaussian import leaves_units
 from ..noise.poisson import PoissonGaussianNoise
-from ..patches.matching import BRIGHT
-from .channels import Image, Planes
+from ..types import Mask, Pixels
+from .channels import Planes
+from .levels import Levels
+from .missing import union
+from .outliers import Repaired, repaired
 from .plan import Plan, float_type
 
-Pixels = npt.NDArray[Any]
-Mask = npt.NDArray[np.bool_]
 
+class NoisyPixels:
+    """Pixels of (channels, height, width), and what is known about each of them.
 
-def stabilised(
-    plan: Plan,
-    channels: Iterable[int],
-    pixels: Pixels,
-    missing: Mask | None = None,
-    filled: Mask | None = None,
-    each: Each = map,
-) -> Image:
-    """Stabilise and scale the given channels; the others are 0.
-
-    `missing` pixels have no value. Pixels to be `filled` in from their neighbours are NaN (see `fill`). `each` converts
-    some rows at a time: `map`, or a function like it that uses several threads.
+    Parameters
+    ----------
+    missing
+        The pixels that have no value.
+    levels
+        The level of the stabilised noise, or a function that computes it when it is needed.
+    repeats
+        For a frame: whether it is the same as the one before, whose result it gets.
+    factor
+        For a frame: the factor by which its noise is stronger than that of most frames.
+    around
+        The pixels that these are a part of, and the part.
     """
-    noisy = np.zeros(pixels.shape, np.float32)
-    for channel in channels:
-        scale = plan.scales[channel]
 
-        def stabilise(rows: slice, channel: int = channel, scale: float = scale) -> None:
-            part = pixels[channel, rows]
-            if missing is not None:
-                part = np.where(missing[channel, rows], 0, part)
-            stable = plan.noise.stabilise(part)
-            with np.errstate(over="ignore"):  # checked below
-                np.multiply(
-                    stable, scale, out=noisy[channel, rows], dtype=np.float64, casting="unsafe"
-                )
+    def __init__(
+        self,
+        plan: Plan,
+        pixels: Pixels,
+        missing: Mask | None,
+        levels: Levels | Callable[[], Levels],
+        *,
+        repeats: bool = False,
+        factor: float = 1.0,
+        around: "tuple[NoisyPixels, Any] | None" = None,
+    ) -> None:
+        self.plan, self.pixels, self.missing = plan, pixels, missing
+        self.repeats, self.factor = repeats, factor
+        self._levels, self._around = levels, around
 
-        do_all(each(stabilise, _some_rows(noisy[channel])))
-        if filled is not None:
-            noisy[channel, filled[channel]] = 0
-        largest = float(max(abs(noisy[channel].max()), abs(noisy[channel].min())))
-        if not largest < BRIGHT:
-            raise ValueError(
-                f"sigma is {plan.levels[channel]:.4g}; expected at least 1e-12 of the image's "
-                f"largest value, {largest / scale:.4g}"
-            )
-        if filled is not None:
-            noisy[channel, filled[channel]] = np.nan
-    return noisy
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.pixels.shape
+
+    @cached_property
+    def levels(self) -> Levels:
+        """The levels of the stabilised noise."""
+        return self._levels() if callable(self._levels) else self._levels
+
+    @cached_property
+    def repaired(self) -> Repaired:
+        """The pixels without outliers, and the number of outliers."""
+        if self._around is not None:
+            whole, part = self._around
+            return whole.repaired._replace(pixels=whole.repaired.pixels[part])
+        return repaired(self.plan, self.pixels, self.missing, self.levels.all)
+
+    @cached_property
+    def filled(self) -> Mask | None:
+        """The pixels that take their values from their neighbours."""
+        if self._around is not None:
+            whole, part = self._around
+            return None if whole.filled is None else whole.filled[part]
+        return union(self.missing, self.levels.unreliable, self.pixels.shape)
+
+    def __getitem__(self, part: Any) -> "NoisyPixels":
+        """Some rows and columns."""
+        return NoisyPixels(
+            self.plan,
+            self.pixels[part],
+            None if self.missing is None else self.missing[part],
+            lambda: self.levels.of_part(part),
+            repeats=self.repeats,
+            factor=self.factor,
+            around=(self, part),
+        )
 
 
-def counts_of(
-    plan: Plan, channels: Sequence[int], pixels: Pixels, filled: Mask | None = None
-) -> Image:
-    """Some channels of an image of few photons, in photons; `filled` is as for `stabilised`."""
-    noise = cast(PoissonGaussianNoise, plan.noise)  # no other noise is planned in runs
-    counts = np.zeros((len(channels), *pixels.shape[1:]), np.float32)
-    for k, channel in enumerate(channels):
-        for rows in _some_rows(counts[k]):
-            part = pixels[channel, rows]
-            if filled is not None:
-                part = np.where(filled[channel, rows], 0, part)
-            counts[k, rows] = np.minimum(noise.photons(part), BRIGHT)
-        if filled is not None:
-            counts[k, filled[channel]] = np.nan
-    return counts
+def stable_channels(planes: Planes, noisy: NoisyPixels) -> Image:
+    """The channels of these planes, stabilised and scaled; pixels to be filled in are NaN."""
+    stable = [_stable(noisy, channel) for channel in planes.channels]
+    return stable[0][None] if len(stable) == 1 else library(stable[0]).stack(stable)
 
 
-def renewed(planes: Planes, noisy: Image, filled: Mask, pilot: Image) -> Image:
-    """The noisy planes of the second step: `filled` pixels take their values from the pilot.
+def stable_planes(planes: Planes, noisy: NoisyPixels) -> Image:
+    """The planes of stabilised noise, if no pixels are to be filled in."""
+    return planes.product(stable_channels(planes, noisy))
 
-    `noisy` and `filled` have only the channels of these planes.
+
+def _stable(noisy: NoisyPixels, channel: int) -> Image:
+    plan = noisy.plan
+    values, scale = _without(noisy.repaired.pixels, noisy.missing, channel), plan.scales[channel]
+    largest = 0.0  # for tensors, this was checked when the plan was made
+    if is_tensor(values):
+        stable = values if leaves_units(plan.noise) else applied(plan.noise.stabilise, values)
+        stable = stable * as_array_like(scale, stable)
+    else:
+        stable = plan.noise.stabilise(values)
+        with np.errstate(over="ignore"):  # checked below
+            stable = np.multiply(stable, scale, dtype=np.float64).astype(np.float32)
+    if noisy.filled is not None:
+        stable = _where(noisy.filled[channel], 0, stable)
+    if not is_tensor(stable):
+        largest = float(max(abs(stable.max()), abs(stable.min())))
+    if not largest < BRIGHT:
+        raise ArgumentError(
+            "sigma",
+            plan.levels[channel],
+            f"at least 1e-12 of the image's largest value, {largest / scale:.4g}",
+            f"is {plan.levels[channel]:.4g}",
+        )
+    return stable if noisy.filled is None else _where(noisy.filled[channel], np.nan, stable)
+
+
+def counts_of(planes: Planes, noisy: NoisyPixels) -> Image:
+    """The channels of these planes of an image of few photons, in photons; pixels to be filled in are NaN."""
+    noise = cast(PoissonGaussianNoise, noisy.plan.noise)  # no other noise is planned in runs
+    counts = []
+    for channel in planes.channels:
+        values = _without(noisy.repaired.pixels, noisy.filled, channel)
+        photons = applied(noise.photons, values)
+        photons = photons.clip(max=BRIGHT) if is_tensor(photons) else _float32(photons, BRIGHT)
+        if noisy.filled is not None:
+            photons = _where(noisy.filled[channel], np.nan, photons)
+        counts.append(photons)
+    return library(counts[0]).stack(counts)
+
+
+def _float32(values: Pixels, most: float) -> Image:
+    return np.minimum(values, most).astype(np.float32)
+
+
+def _without(pixels: Pixels, missing: Mask | None, channel: int) -> Any:
+    """A channel, with 0 in place of missing pixels."""
+    return pixels[channel] if missing is None else _where(missing[channel], 0, pixels[channel])
+
+
+def _where(condition: Any, value: float, otherwise: Any) -> Any:
+    """`where` that keeps the type of the array or tensor."""
+    if is_tensor(otherwise):
+        return otherwise.masked_fill(as_array_like(condition, otherwise) != 0, value)
+    return np.where(condition, otherwise.dtype.type(value), otherwise)
+
+
+def variance_of(planes: Planes, noisy: NoisyPixels) -> Image:
+    """The variance of the noise of the planes, as an image; a single pixel if it is the same everywhere."""
+    plan, levels = noisy.plan, noisy.levels.all
+    if is_tensor(levels):
+        scales = as_array_like(plan.scales, levels)[:, None, None, None]
+        return planes.variance((levels * (scales if len(levels) > 1 else scales.max())) ** 2)
+    variance: Any = plan.plane_noise(planes, levels).variance
+    return np.asarray(variance, np.float32).reshape(-1, *(np.shape(variance)[1:] or (1, 1)))
+
+
+def filled_from_pilot(planes: Planes, channels: Image, pilot: Image) -> Image:
+    """The noisy planes of the second step: pixels that are NaN take their values from the pilot."""
+    gaps = library(channels).isnan(channels)
+    if gaps.any():
+        channels = library(channels).where(gaps, planes.back(pilot), channels)
+    return planes.product(channels)
+
+
+def with_estimate(image: Image, estimate: Image) -> Image:
+    """The image, with the values of an estimate where it is NaN."""
+    return library(image).where(library(image).isnan(image), estimate, image)
+
+
+def restored(noisy: NoisyPixels, *images: Image) -> Any:
+    """Convert denoised planes to the result for the caller, in the units of the image and in `float_type`.
+
+    Channels that were not denoised, and missing pixels, keep their values. Outliers are left out if a share of the
+    pixels is kept.
     """
-    return planes.product(np.where(filled, planes.back(pilot), noisy))
-
-
-def with_estimate(counts: Image, filled: Mask, estimate: Image) -> Image:
-    """The counts, with the values of an estimate where pixels were filled in."""
-    return np.where(filled, estimate, counts)
-
-
-def restored(
-    plan: Plan,
-    pixels: Pixels,
-    images: Sequence[Image],
-    missing: Mask | None = None,
-    each: Each = map,
-) -> npt.NDArray[np.floating[Any]]:
-    """Convert denoised planes to the result that the caller receives, in the units of the image and in `float_type`.
-
-    Channels that were not denoised, and missing pixels, keep the values of `pixels`. `each` is as for `stabilised`.
-    """
-    result = np.empty(pixels.shape, float_type(pixels.dtype))
-    result[...] = pixels
-    largest = min(float(np.finfo(result.dtype).max), np.finfo(np.float64).max)
+    plan, missing = noisy.plan, noisy.missing
+    if noisy.repeats:
+        return noisy.pixels
+    pixels = noisy.repaired.pixels if plan.share < 1 else noisy.pixels
+    values_of = {}
     for planes, image in zip(plan.planes, images, strict=True):
         for channel, stable in zip(planes.channels, planes.back(image), strict=True):
-
-            def restore(rows: slice, channel: int = channel, stable: Image = stable) -> None:
-                with np.errstate(over="ignore"):
-                    values = np.divide(stable[rows], plan.scales[channel], dtype=np.float64)
-                values = plan.result_noise.restore(values)
-                if plan.share < 1:
-                    with np.errstate(invalid="ignore"):  # missing pixels may be NaN
-                        values = pixels[channel, rows] + plan.share * (
-                            values - pixels[channel, rows]
-                        )
-                # A result may be slightly larger than the largest pixel, and would overflow near the dtype's limit.
-                values = np.clip(values, -largest, largest)
-                valid = True if missing is None else ~missing[channel, rows]
-                np.copyto(result[channel, rows], values, casting="same_kind", where=valid)
-
-            do_all(each(restore, _some_rows(stable)))
+            values_of[channel] = _restored(plan, channel, pixels[channel], stable)
+    if is_tensor(pixels):
+        return _joined_tensor(pixels, values_of, missing)
+    result = np.empty(pixels.shape, float_type(pixels.dtype))
+    result[...] = pixels
+    # A result may be slightly larger than the largest pixel, and would overflow near the dtype's limit.
+    largest = min(float(np.finfo(result.dtype).max), np.finfo(np.float64).max)
+    for channel, values in values_of.items():
+        values = np.clip(values, -largest, largest)
+        valid = True if missing is None else ~missing[channel]
+        np.copyto(result[channel], values, casting="same_kind", where=valid)
     return result
 
 
-def _some_rows(plane: Pixels) -> Iterator[slice]:
-    """Yield slices of some rows each, so few that their conversion to float64 stays in the cache of a core."""
-    rows = max(1, 2**16 // plane.shape[1])
-    for top in range(0, plane.shape[0], rows):
-        yield slice(top, top + rows)
+def _restored(plan: Plan, channel: int, pixels: Pixels, stable: Image) -> Any:
+    """A denoised channel in the units of the image."""
+    scale = plan.scales[channel]
+    if is_tensor(stable):
+        values, noise = stable / as_array_like(scale, stable), plan.result_noises[channel]
+        values = values if leaves_units(noise) else applied(noise.restore, values)
+    else:
+        with np.errstate(over="ignore"):
+            values = np.divide(stable, scale, dtype=np.float64)
+            values = plan.result_noises[channel].restore(values)
+    if plan.share < 1:
+        with np.errstate(invalid="ignore"):  # missing pixels may be NaN
+            values = pixels + plan.share * (values - pixels)
+    return values
+
+
+def _joined_tensor(pixels: Any, values_of: dict[int, Any], missing: Mask | None) -> Any:
+    """The channels of a tensor, some of which have new values."""
+    channels: list[Any] = []
+    for channel, before in enumerate(pixels):
+        values = values_of.get(channel, before)
+        if missing is not None and channel in values_of:
+            gone = as_array_like(missing[channel], before) != 0
+            values = library(pixels).where(gone, before, values)
+        channels.append(values)
+    return library(pixels).stack(channels)

@@ -1,39 +1,39 @@
 """The plan for an image, decided from the caller's options and facts about the image, without its pixels.
 
-Arrays in memory, arrays on disk, Dask arrays and tensors each have their own way to measure the facts, and share the
-rest.
+The facts are measured by `facts`, from all parts of an image, and by `nlridge.torch` on the device of a batch.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..algorithm.filtering import filters_of, is_narrow
-from ..algorithm.inputs import PlaneNoise
-from ..algorithm.passes import Pass, all_passes
-from ..algorithm.recipes import recipe
-from ..algorithm.settings import Recipe
-from ..algorithm.tuning import Tuning
+from ..core.algorithm.filtering import filters_of, is_narrow
+from ..core.algorithm.inputs import PlaneNoise
+from ..core.algorithm.passes import Pass, all_passes
+from ..core.algorithm.recipes import recipe
+from ..core.algorithm.settings import Recipe
+from ..core.algorithm.tuning import Tuning
 from ..noise import Noise, power_of_two
 from ..noise.correlated import correlation_between
 from ..noise.estimation import changing_channels
 from ..noise.poisson import PoissonGaussianNoise
+from ..noise.unbiased import restoring
+from ..types import Array, Mask, Pixels, Shape
 from .channels import Planes, planes_of
-from .doubts import VISIBLE, doubt_about, doubt_about_colour
+from .doubts import VISIBLE, doubt_about, doubt_about_color
 from .options import Options
 from .photons import Run, halved, kept_means, run_settings
 
-Array = npt.NDArray[np.float64]
-
 # A channel with a smaller share of the variance of the others, in units of the noise, is constant and has no noise.
-_STILL = 1e-6
-_MUCH = 0.002  # share of the range; if there is less noise, every pixel may be meant
+_CONSTANT_VARIANCE = 1e-6
+# Share of the range; if there is less noise, every pixel may be intended.
+_MIN_NOISE_FOR_OUTLIERS = 0.002
 SAMPLE = 2**20  # pixels of each channel that suffice for the covariance
-REMOVES_ALL = 3.0  # the strength with which all noise is removed that may be texture
+REMOVES_ALL = 3.0  # the strength at which all noise that may be texture is removed
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class Facts:
     """The darkest and the brightest value: one pair for all channels, or one for each."""
     covariance: Array
     """The covariance of the stabilised channels, in units of their noise."""
-    empty: npt.NDArray[np.bool_] | None = None
+    empty: Mask | None = None
     """Which channels have only missing pixels."""
     photons: float = math.inf
     """The typical number of photons in a pixel; see `typical_photons`."""
@@ -58,13 +58,15 @@ class Facts:
     """The share of the pixels that are not missing."""
     doubt: str = ""
     """Why noise is probably left where only a share of the estimate is removed; empty if it is not."""
+    extremes: tuple[float, float] = (-math.inf, math.inf)
+    """The darkest and the brightest pixel, if the noise depends on the signal: it may have been clipped there."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """How an image of (channels, height, width) is denoised."""
 
-    shape: tuple[int, int, int]
+    shape: Shape
     noise: Noise
     recipe: Recipe
     levels: Array
@@ -76,22 +78,25 @@ class Plan:
     tuning: Tuning
     """The tuning of the passes; see `share_and_tuning`."""
     share: float = 1.0
-    """How much of what the algorithm removes is to be removed."""
+    """The share of what the algorithm removes that is to be removed."""
     doubt: str = ""
-    """Why the noise or the factor for colours that was given cannot be meant, or why noise is probably left; empty if
-    neither is the case."""
+    """Why the given noise or factor for colors is implausible, or why noise is probably left; empty if neither is so."""
     runs: tuple[Run, ...] = ()
     """The runs over an image of few photons; empty if the recipe is run once. The last one has the plan's recipe."""
-    may_have_outliers: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(1, bool))
-    """In which channels outliers are looked for."""
+    may_have_outliers: Mask = field(default_factory=lambda: np.zeros(1, bool))
+    """The channels in which outliers are searched for."""
+    extremes: tuple[float, float] = (-math.inf, math.inf)
+    """As in `Facts`."""
 
-    @property
-    def result_noise(self) -> Noise:
-        """The noise model that restores the result."""
-        noise = self.noise
-        if self.runs and isinstance(noise, PoissonGaussianNoise):
-            noise = noise.blended(self.runs[-1].share)
-        return noise
+    @cached_property
+    def result_noises(self) -> tuple[Noise, ...]:
+        """The noise models that restore the channels of the result."""
+        if self.runs and isinstance(self.noise, PoissonGaussianNoise):
+            return (self.noise.blended(self.runs[-1].share),) * len(self.levels)
+        models = {
+            level: restoring(self.noise, level, *self.extremes) for level in self.levels.tolist()
+        }
+        return tuple(models[level] for level in self.levels.tolist())
 
     def passes(self) -> Iterator[tuple[tuple[int, int], Pass]]:
         """The passes over a set of planes, each with the shape of its image."""
@@ -113,7 +118,7 @@ class Plan:
 
 
 def share_and_tuning(noise: Noise, tuning: Tuning) -> tuple[float, Tuning]:
-    """How much of what the algorithm removes is to be removed, and the tuning to run it with.
+    """The share of what the algorithm removes that is to be removed, and the tuning to run it with.
 
     A strength above 1 first increases the share of the noise that is removed (see `CorrelatedNoise`): all of it is removed
     with the reciprocal of the share, or with REMOVES_ALL. Only beyond that, the strength is a factor on the level.
@@ -128,16 +133,12 @@ def share_and_tuning(noise: Noise, tuning: Tuning) -> tuple[float, Tuning]:
 
 
 def share_of(noise: Noise, tuning: Tuning) -> float:
-    """How much of what the algorithm removes is to be removed; see `share_and_tuning`."""
+    """The share of what the algorithm removes that is to be removed; see `share_and_tuning`."""
     return share_and_tuning(noise, tuning)[0]
 
 
 def plan_for(
-    shape: tuple[int, int, int],
-    facts: Facts,
-    options: Options,
-    scales: Array | None = None,
-    kind: str = "image",
+    shape: Shape, facts: Facts, options: Options, scales: Array | None = None, kind: str = "image"
 ) -> Plan:
     """Plan how to denoise an image of (channels, height, width), or frames of that shape; `kind` is as in `recipe`.
 
@@ -149,7 +150,7 @@ def plan_for(
         noisy = noisy & ~facts.empty
     if shape[0] > 1:
         variances = facts.covariance.diagonal()
-        noisy = noisy & (variances > _STILL * variances.max())
+        noisy = noisy & (variances > _CONSTANT_VARIANCE * variances.max())
     if options.tuning.strength == 0:  # nothing is to be removed
         noisy = np.zeros_like(noisy)
     levels = np.where(noisy, facts.levels, 0.0)
@@ -178,7 +179,7 @@ def plan_for(
     runs = []
     if isinstance(facts.noise, PoissonGaussianNoise):
         in_photons = PoissonGaussianNoise(1.0, facts.noise.read_noise / facts.noise.gain)
-        # Counts of few photons may be stored in a type whose range says nothing about them.
+        # Counts of few photons may be stored in a type whose range is unrelated to them.
         most = facts.noise.black_level + facts.noise.gain * 4 * facts.photons
         ends = [(min(low, most), min(high, most)) for low, high in facts.ends]
         kept = kept_means(facts.photons, shape[1:])
@@ -206,10 +207,11 @@ def plan_for(
             # Where many pixels are missing, the range says little.
             shape[1] * shape[2] * facts.present if facts.present > 0.5 else 0.0,
         )
-        or doubt_about_colour(options.tuning.colour, [len(p.channels) for p in plane_sets])
+        or doubt_about_color(options.tuning.color, [len(p.channels) for p in plane_sets])
         or (facts.doubt if share < 1 else ""),
         tuple(runs),
-        (levels > _MUCH * ranges) & options.tuning.outliers,
+        (levels > _MIN_NOISE_FOR_OUTLIERS * ranges) & options.tuning.outliers,
+        facts.extremes,
     )
 
 
@@ -221,7 +223,7 @@ def _ranges(channels: int, noise: Noise, ends: Sequence[Any]) -> Array:
     return np.broadcast_to(spans, channels)
 
 
-def covariance_of(noise: Noise, levels: Array, sample: npt.NDArray[Any]) -> Array:
+def covariance_of(noise: Noise, levels: Array, sample: Pixels) -> Array:
     """The covariance of the channels in units of their noise, from some pixels of each, (channels, count).
 
     It is 0 for channels that are constant, or nearly so.
@@ -236,9 +238,9 @@ def covariance_of(noise: Noise, levels: Array, sample: npt.NDArray[Any]) -> Arra
     return np.cov(relative, bias=True)
 
 
-def filled_sample(sample: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+def filled_sample(sample: Pixels, missing: Mask) -> Pixels:
     """A sample of pixels as (channels, count), with the mean of the others in place of missing ones."""
-    filled: npt.NDArray[Any] = sample.copy()
+    filled: Pixels = sample.copy()
     for values, gone in zip(filled, missing, strict=True):
         if gone.any():
             values[gone] = 0 if gone.all() else values[~gone].mean(dtype=np.float64)

@@ -38,7 +38,7 @@ def _layer(image: Any, size: int) -> Layer:
     shape, letters = tuple(image.shape), str(image.dims.order)
     what = f"{' x '.join(map(str, shape))} pixels"
     refuse_too_large(what, math.prod(shape) * np.dtype(image.dtype).itemsize, size)
-    if "S" in letters:  # samples of colours; channels of colours are a stack
+    if "S" in letters:  # samples of colors; channels of colors are a stack
         letters = letters.replace("C", "Q").replace("S", "C")
     single = tuple(k for k, a in enumerate(letters) if shape[k] == 1 and a not in "YX")
     kept = "".join(a for k, a in enumerate(letters) if k not in single)

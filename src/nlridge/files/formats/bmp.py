@@ -1,4 +1,4 @@
-"""BMP files, read with Pillow: 8 bits, gray or colour, with transparency; palettes become colours."""
+"""BMP files, read with Pillow: 8 bits, gray or color, with transparency; palettes become colors."""
 
 import io
 import struct
@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ..picture import Layer, Picture, Pixels
+from ...types import Pixels
+from ..picture import Layer, Picture
 from .pillow import opened
 from .png import single_image
 
@@ -29,15 +30,15 @@ def read(path: Path, axes: str | None) -> Picture:
 
 
 def plain_picture(path: Path, kind: str) -> Picture:
-    """Read an image of 8 bits with Pillow, whose name for the format is `kind`; what else the file says is the origin."""
+    """Read an image of 8 bits with Pillow, which calls the format `kind`; other metadata become the origin."""
     with opened(path, [kind]) as image:
         if image.mode == "1":
-            raise ValueError("its pixels are black or white; expected gray or colour")
+            raise ValueError("its pixels are black or white; expected gray or color")
         info = dict(image.info)
-        notes = ["the palette was converted to colours"] if image.mode == "P" else []
+        notes = ["the palette was converted to colors"] if image.mode == "P" else []
         pixels = np.asarray(image.convert("RGB") if notes else image)
         if pixels.dtype != np.uint8:
-            raise ValueError(f"its pixels have the mode {image.mode}; expected gray or colour")
+            raise ValueError(f"its pixels have the mode {image.mode}; expected gray or color")
     alpha = None
     if pixels.ndim == 3 and pixels.shape[2] in (2, 4):
         pixels, alpha = pixels[..., :-1], pixels[..., -1]
@@ -74,8 +75,8 @@ def _with_alpha(pixels: Pixels, alpha: Pixels, dpi: tuple[float, float] | None) 
     Pillow omits the masks that identify the channels, without which readers ignore the transparency.
     """
     height, width = alpha.shape
-    colours = np.broadcast_to(np.atleast_3d(pixels), (height, width, 3))
-    body = np.concatenate([colours[..., ::-1], alpha[..., None]], axis=-1)[::-1].tobytes()
+    colors = np.broadcast_to(np.atleast_3d(pixels), (height, width, 3))
+    body = np.concatenate([colors[..., ::-1], alpha[..., None]], axis=-1)[::-1].tobytes()
     density = [round(value * _PIXELS_PER_METRE) for value in dpi or (96, 96)]
     masks = 0xFF0000, 0xFF00, 0xFF, 0xFF000000
     header = struct.pack("<IiiHHIIiiII4I", 108, width, height, 1, 32, 3, len(body), *density, 0, 0, *masks)  # fmt: skip

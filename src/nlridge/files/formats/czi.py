@@ -8,14 +8,15 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ...checks import not_installed
+from ...types import Pixels
 from ..damage import expect_size, refuse_too_large
-from ..picture import Layer, Picture, Pixels, checked_spacing
+from ..picture import Layer, Picture, checked_spacing
 
 NAME = "CZI"
 SUFFIXES = (".czi",)
 KEEPS = ()
 
-_MOST_BLOCKS = 10**6
+_MAX_BLOCKS = 10**6
 _JPEG, _LZW, _JPEG_XR, _ZSTD, _ZSTD_WITH_HEADER = 1, 2, 4, 5, 6
 
 
@@ -32,11 +33,11 @@ def read(path: Path, axes: str | None) -> Picture:
     with path.open("rb") as opened, czifile.CziFile(opened, multifile=False) as file:
         if file.header.file_part:
             raise ValueError("it is one of several files of an image; expected a single file")
-        if len(file.subblock_directory) > _MOST_BLOCKS:
-            raise ValueError(f"it has more than {_MOST_BLOCKS} blocks; expected fewer")
+        if len(file.subblock_directory) > _MAX_BLOCKS:
+            raise ValueError(f"it has more than {_MAX_BLOCKS} blocks; expected fewer")
         scenes: dict[int, list[Any]] = {}
         for entry in file.subblock_directory:
-            if entry.stored_shape == entry.shape:  # otherwise of a smaller resolution
+            if entry.stored_shape == entry.shape:  # otherwise it has a lower resolution
                 starts = {dim.dimension: dim.start for dim in entry.dimension_entries}
                 scenes.setdefault(starts.get("S", 0), []).append(entry)
         metadata = (
@@ -95,7 +96,7 @@ def _assembled(entries: list[Any], size: int) -> tuple[Pixels, str]:
         pixels[tuple(index)] = _decoded(entry, dtype, size)
     letters = entries[0].axes.replace("S", "")
     pixels = pixels.squeeze(entries[0].axes.index("S")) if "S" in entries[0].axes else pixels
-    # Czifile calls the samples of colours 0.  If there are channels of colours, the channels are a stack.
+    # The last axis, 0, holds the samples of colors. If there are also channels, these are a stack.
     if pixels.shape[-1] == 1:
         pixels, letters = pixels[..., 0], letters[:-1]
     elif "C" in letters and pixels.shape[letters.index("C")] == 1:

@@ -1,4 +1,4 @@
-"""DICOM files, read with pydicom: a derived image with new identifiers and the same description in all other respects.
+"""DICOM files, read with pydicom; the result is a derived image, with new identifiers and otherwise the same metadata.
 
 Pixels are the stored values, before the rescale slope and intercept, which are kept.
 """
@@ -13,8 +13,9 @@ import numpy as np
 
 from ... import __version__
 from ...checks import not_installed
+from ...types import Pixels
 from ..damage import refuse_too_large
-from ..picture import Layer, Picture, Pixels, checked_spacing
+from ..picture import Layer, Picture, checked_spacing
 
 NAME = "DICOM"
 SUFFIXES = (".dcm", ".dicom")
@@ -53,27 +54,30 @@ def read(path: Path, axes: str | None) -> Picture:
     notes = []
     if syntax.is_compressed and not syntax.is_deflated:
         notes.append(f"compressed pixels ({syntax.name}) are written uncompressed")
-    colour = data.SamplesPerPixel > 1
-    if colour and data.PhotometricInterpretation != "RGB":
-        notes.append(f"{data.PhotometricInterpretation} colours were converted to RGB")
+    color = data.SamplesPerPixel > 1
+    if color and data.PhotometricInterpretation != "RGB":
+        notes.append(f"{data.PhotometricInterpretation} colors were converted to RGB")
     pixels = _decoded(data)
     frames = int(data.get("NumberOfFrames") or 1)
     palette = data.PhotometricInterpretation == "PALETTE COLOR"
-    size = (int(data.Rows), int(data.Columns)) + ((int(data.SamplesPerPixel),) if colour else ())
+    size = (int(data.Rows), int(data.Columns)) + ((int(data.SamplesPerPixel),) if color else ())
     shape = ((frames,) if frames > 1 else ()) + size
     if pixels.size != math.prod(shape):
         raise ValueError(f"the file is damaged: it has {pixels.size} pixels; expected {shape}")
     pixels = pixels.reshape(shape)
     if palette:
-        pixels, colour = _pydicom().pixels.apply_color_lut(pixels, data), True
-        notes.append("the palette was converted to colours")
+        pixels, color = _pydicom().pixels.apply_color_lut(pixels, data), True
+        notes.append("the palette was converted to colors")
+    elif data.BitsAllocated == 1:
+        pixels = 255 * pixels.astype(np.uint8)
+        notes.append("black and white were converted to shades from 0 to 255")
     slopes = set(_values(data, "RescaleSlope"))
     if slopes - {1.0}:
         unit = next(iter(_values(data, "RescaleType", str)), "")
         named = f" {unit}" if unit and unit != "US" else ""
         amounts = " or ".join(f"{slope:g}{named}" for slope in sorted(slopes)[:3])
         notes.append(f"pixels are stored values, of which one is {amounts} (rescale slope)")
-    letters = (_frame_axis(data, slopes) if frames > 1 else "") + "YX" + "C" * colour
+    letters = (_frame_axis(data, slopes) if frames > 1 else "") + "YX" + "C" * color
     return Picture(
         "dicom",
         [Layer(pixels, letters, _spacing(data), "mm")],
@@ -114,7 +118,10 @@ def write(path: Path, picture: Picture, name: Path) -> None:
             "OB" if data.BitsAllocated <= 8 and not syntax.is_implicit_VR else "OW"
         )
     if data.PhotometricInterpretation == "PALETTE COLOR":
-        _describe_colours(data, 8 * pixels.dtype.itemsize)
+        data.SamplesPerPixel = 3
+        _describe_shades(data, 8 * pixels.dtype.itemsize)
+    elif data.BitsAllocated == 1:
+        _describe_shades(data, 8)
     if data.SamplesPerPixel > 1:
         data.PhotometricInterpretation = "RGB"
         data.PlanarConfiguration = 0
@@ -125,9 +132,8 @@ def write(path: Path, picture: Picture, name: Path) -> None:
     data.save_as(path, enforce_file_format=True, overwrite=True)
 
 
-def _describe_colours(data: Any, bits: int) -> None:
-    """Describe the colours that a palette has become."""
-    data.SamplesPerPixel = 3
+def _describe_shades(data: Any, bits: int) -> None:
+    """Describe the shades that a palette, or black and white, have become."""
     data.BitsAllocated = data.BitsStored = bits
     data.HighBit, data.PixelRepresentation = bits - 1, 0
     names = ("SmallestImagePixelValue", "LargestImagePixelValue", "PixelPaddingValue")
@@ -150,7 +156,7 @@ def _derive(pydicom: Any, data: Any) -> None:
     data.ImageType = ["DERIVED", *kind[1:]]
     words = [str(data.get("DerivationDescription") or ""), f"Denoised with nlridge {__version__}"]
     data.DerivationDescription = "; ".join(filter(None, words))[-_DESCRIPTION:]
-    data.pop("DigitalSignaturesSequence", None)  # of the pixels before
+    data.pop("DigitalSignaturesSequence", None)  # signatures of the old pixels
 
 
 def _refuse(data: Any, size: int) -> None:
@@ -164,10 +170,8 @@ def _refuse(data: Any, size: int) -> None:
     ):
         if data.get(name) in (None, "", 0):
             raise ValueError(f"the file is damaged: it has no {name}")
-    if data.BitsAllocated == 1:
-        raise ValueError("its pixels are black or white; expected gray or colour")
-    if data.BitsAllocated not in (8, 16, 32, 64):
-        raise ValueError(f"its pixels have {data.BitsAllocated} bits; expected 8, 16, 32 or 64")
+    if data.BitsAllocated not in (1, 8, 16, 32, 64):
+        raise ValueError(f"its pixels have {data.BitsAllocated} bits; expected 1, 8, 16, 32 or 64")
     from pydicom.pixels.common import PhotometricInterpretation
 
     if data.PhotometricInterpretation not in {known.value for known in PhotometricInterpretation}:
@@ -181,7 +185,7 @@ def _refuse(data: Any, size: int) -> None:
 
 
 def _decoded(data: Any) -> Pixels:
-    """Return the stored values; those of a compression that pydicom cannot decode here by imagecodecs."""
+    """Return the stored values, decoded by pydicom, or by imagecodecs if pydicom lacks a library."""
     syntax = data.file_meta.TransferSyntaxUID
     missing = _missing(syntax) if syntax.is_encapsulated else None
     if missing is None:
@@ -200,7 +204,7 @@ def _decoded(data: Any) -> Pixels:
     stack = np.stack(images)
     kind = "i" if data.get("PixelRepresentation") else "u"
     bits = int(data.BitsStored)
-    if kind == "i":  # codecs do not know of signs
+    if kind == "i":  # codecs return unsigned values
         wide = stack.astype(np.int64)
         stack = np.where(wide >= 1 << (bits - 1), wide - (1 << bits), wide)
     return stack.astype(f"{kind}{data.BitsAllocated // 8}")

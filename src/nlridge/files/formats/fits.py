@@ -6,6 +6,7 @@ Files that are compressed as a whole (.fits.gz and .fits.bz2) stay so.
 import bz2
 import gzip
 import io
+import math
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,8 @@ SUFFIXES = (
 KEEPS = ()
 _START, _GZIP, _BZIP2 = b"SIMPLE  =", b"\x1f\x8b", b"BZh"
 _BLOCK = 2880  # bytes
+_TILES = ("COMPRESSED_DATA", "GZIP_COMPRESSED_DATA")  # columns of compressed images
+_WIDEST = 8  # bytes of a pixel
 _UNSIGNED = (0, 2**15, 2**31, 2**63)  # the offsets with which FITS stores unsigned integers
 
 
@@ -42,6 +45,8 @@ def read(path: Path, axes: str | None) -> Picture:
     fits = _astropy()
     with _opened(path) as file, fits.open(file, memmap=False, mode="readonly") as units:
         _expect_complete(units, file, path.stat().st_size)
+        if any(isinstance(unit, fits.CompImageHDU) for unit in units):
+            _expect_small_tiles(path)
         numbers = [k for k, unit in enumerate(units) if unit.is_image and unit.header["NAXIS"] >= 2]
         if not numbers:
             raise ValueError("it holds no image; expected at least one")
@@ -50,13 +55,14 @@ def read(path: Path, axes: str | None) -> Picture:
         scaled = header.get("BSCALE", 1) != 1 or header.get("BZERO", 0) not in _UNSIGNED
         scaled |= "BLANK" in header and header["BITPIX"] > 0
         units.readall()
-        kept = fits.HDUList([unit.copy() for unit in units])
         pixels = np.asarray(units[number].data)
+        file.seek(0)
+        content = file.read()
     notes = [f"{len(numbers) - 1} other images were left unchanged"] if len(numbers) > 1 else []
     if scaled:
         notes.append("integers with a scale or with missing pixels were converted to floats")
     layer = Layer(pixels, named_axes(pixels.shape, axes))
-    return Picture("fits", [layer], origin=(kept, number), notes=notes)
+    return Picture("fits", [layer], origin=(content, number), notes=notes)
 
 
 def write(path: Path, picture: Picture, name: Path) -> None:
@@ -69,7 +75,10 @@ def write(path: Path, picture: Picture, name: Path) -> None:
     if pixels.dtype == np.float16:
         raise ValueError("FITS files cannot store float16; expected float32, or a TIFF file")
     if picture.format == "fits":
-        units, number = picture.origin
+        content, number = picture.origin
+        with fits.open(io.BytesIO(content), memmap=False) as before:
+            before.readall()
+            units = fits.HDUList([unit.copy() for unit in before])
         units[number].data = pixels
         if pixels.dtype.kind == "f":
             units[number].header.remove("BLANK", ignore_missing=True)
@@ -125,6 +134,37 @@ def _expect_complete(units: Any, file: BinaryIO, compressed_size: int) -> None:
     while rest := file.read(2**20):
         if rest.strip(b"\0 \n"):
             raise ValueError(f"the file is damaged: the data after byte {end} are not FITS")
+
+
+def _expect_small_tiles(path: Path) -> None:
+    """Refuse tiles that unpack to more than their pixels; astropy would unpack all of it."""
+    fits = _astropy()
+    with (
+        _opened(path) as file,
+        fits.open(file, memmap=False, disable_image_compression=True) as units,
+    ):
+        for unit in units:
+            header = unit.header
+            if not header.get("ZIMAGE", False):
+                continue
+            sizes = [
+                header.get(f"ZTILE{k}", header["ZNAXIS1"] if k == 1 else 1)
+                for k in range(1, header["ZNAXIS"] + 1)
+            ]
+            most = _WIDEST * math.prod(sizes)
+            for column in unit.columns.names:
+                for tile in unit.data[column] if column in _TILES else ():
+                    packed = np.asarray(tile).tobytes()
+                    if packed.startswith(_GZIP) and _unpacks_to_more(packed, most):
+                        raise ValueError(
+                            f"the file is damaged: a tile of {' x '.join(map(str, sizes))} pixels unpacks to "
+                            f"more than {most} bytes"
+                        )
+
+
+def _unpacks_to_more(packed: bytes, most: int) -> bool:
+    """Return whether data of gzip unpack to more than a number of bytes."""
+    return len(zlib.decompressobj(31).decompress(packed, most + 1)) > most
 
 
 def _astropy() -> Any:

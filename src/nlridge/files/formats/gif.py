@@ -1,7 +1,7 @@
-"""GIF files, read with Pillow: 8 bits, gray or colour; the frames of an animation follow each other in time.
+"""GIF files, read with Pillow: 8 bits, gray or color; the frames of an animation follow each other in time.
 
-Palettes become colours, which are reduced to 256 in each frame that is written.  Frames are written whole: Pillow would
-merge those that are alike.
+Palettes become colors, which are reduced to 256 in each frame that is written. Every frame is written as a whole:
+Pillow would merge identical ones.
 """
 
 import io
@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
+from ...types import Pixels
 from ..damage import refuse_too_large
-from ..picture import Layer, Picture, Pixels
+from ..picture import Layer, Picture
 from .pillow import opened
 
 NAME = "GIF"
@@ -45,8 +46,16 @@ def recognises(head: bytes) -> bool:
 def read(path: Path, axes: str | None) -> Picture:
     data = path.read_bytes()
     blocks = list(_blocks(data))
-    count = sum(kind == _IMAGE for kind, _ in blocks)
+    places = [struct.unpack_from("<HHHH", block, 1) for kind, block in blocks if kind == _IMAGE]
+    count = len(places)
     width, height = struct.unpack_from("<HH", data, 6)
+    for (
+        left,
+        top,
+        columns,
+        rows,
+    ) in places:  # Pillow enlarges the screen for a frame that exceeds it
+        width, height = max(width, left + columns), max(height, top + rows)
     refuse_too_large(f"{count} x {width} x {height} pixels", 4 * count * width * height, len(data))
     frames, delays = [], []
     with opened(path, ["GIF"]) as image:
@@ -70,7 +79,7 @@ def read(path: Path, axes: str | None) -> Picture:
         [Layer(pixels[0] if single else pixels, "T" * (not single) + "YX" + "C" * (not gray))],
         alpha=alphas[0] if single and transparent else None,
         origin=_Origin(delays, extensions, alphas if transparent else None),
-        notes=[] if gray else ["the colours of each frame are reduced to 256 in GIF files"],
+        notes=[] if gray else ["the colors of each frame are reduced to 256 in GIF files"],
     )
 
 
@@ -108,8 +117,8 @@ def write(path: Path, picture: Picture, name: Path) -> None:
 def _frame(pixels: Pixels, alpha: Pixels | None, delay: int) -> bytes:
     """Return the blocks of a frame, with a palette of its own."""
     if alpha is not None:
-        colours = np.repeat(pixels[..., None], 3, axis=-1) if pixels.ndim == 2 else pixels
-        pixels = np.concatenate([colours, alpha[..., None]], axis=-1)
+        colors = np.repeat(pixels[..., None], 3, axis=-1) if pixels.ndim == 2 else pixels
+        pixels = np.concatenate([colors, alpha[..., None]], axis=-1)
     data = io.BytesIO()
     Image.fromarray(np.ascontiguousarray(pixels)).save(data, "GIF", optimize=False)
     blocks = list(_blocks(data.getvalue()))

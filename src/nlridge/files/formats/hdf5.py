@@ -4,7 +4,9 @@ Axes are those that the file names: by the labels of its dimensions, or by the a
 """
 
 import json
+import mmap
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...checks import not_installed
+from ...errors import ArgumentError
 from ..damage import refuse_too_large
 from ..picture import Layer, Picture, checked_spacing
 from .npy import named_axes
@@ -25,6 +28,7 @@ SUFFIXES = (".h5", ".hdf5")
 KEEPS = ()
 DATASETS = True
 
+_HEAP = b"GCOL\x01\0\0\0"
 _SHOWN = 5  # arrays named in a message
 _NEW = "/image"  # the array in a new file
 _REPLACE = """
@@ -32,7 +36,7 @@ import sys, h5py, numpy
 with h5py.File(sys.argv[1], "r+", locking=False) as file:
     file[sys.argv[2]][...] = numpy.load(sys.stdin.buffer)
 """
-_SIZES = "element_size_um"  # along Z, Y and X, as ilastik and Fiji write them
+_SIZES = "element_size_um"  # pixel sizes along Z, Y and X, as ilastik and Fiji write them
 _LETTERS = {"t": "T", "time": "T", "z": "Z", "c": "C", "channel": "C", "y": "Y", "x": "X"}
 
 
@@ -41,6 +45,7 @@ def recognises(head: bytes) -> bool:
 
 
 def read(path: Path, axes: str | None, dataset: str | None = None) -> Picture:
+    _expect_heaps_with_an_end(path)
     with _opened(path, "r") as file:
         name = dataset or _only_image(file)
         array = _array(file, name)
@@ -76,9 +81,9 @@ def write(path: Path, picture: Picture, name: Path) -> None:
 
 
 def _replace(path: Path, place: str, pixels: np.ndarray) -> None:
-    """Put pixels in the place of an array of a file.
+    """Replace the pixels of an array of a file.
 
-    In a process of its own: the HDF5 library may crash when it changes a file that is damaged elsewhere.
+    This runs in a process of its own: the HDF5 library may crash when it changes a file that is damaged elsewhere.
     """
     with tempfile.TemporaryFile() as data:
         np.save(data, pixels)
@@ -89,6 +94,26 @@ def _replace(path: Path, place: str, pixels: np.ndarray) -> None:
         said = done.stderr.strip().splitlines()
         why = said[-1] if said else f"the HDF5 library stopped with status {done.returncode}"
         raise ValueError(f"its array {place} cannot be replaced, it may be damaged ({why})")
+
+
+def _expect_heaps_with_an_end(path: Path) -> None:
+    """Refuse a file with a global heap that the HDF5 library would never come to the end of.
+
+    Texts are stored there, one after the other; what is left over is the last one, of number 0, whose size must not be 0.
+    """
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        start = data.find(_HEAP)
+        while start >= 0:
+            end = start + int.from_bytes(data[start + 8 : start + 16], "little")
+            at = start + 16
+            while at + 16 <= min(end, len(data)):
+                number, size = struct.unpack_from("<H6xQ", data, at)
+                if number == 0:
+                    if size == 0:
+                        raise ValueError("the file is damaged: one of its heaps has no end")
+                    break
+                at += 16 + -(-size // 8) * 8
+            start = data.find(_HEAP, start + 1)
 
 
 def _only_image(file: Any) -> str:
@@ -113,9 +138,11 @@ def _array(file: Any, name: str) -> Any:
     """Return an array that is stored in the file itself."""
     array = file.get(name)
     if array is None or not hasattr(array, "shape"):
-        raise ValueError(f"dataset is {name}; expected the path of an array in the file")
+        raise ArgumentError("dataset", name, "the path of an array in the file", "is {value}")
     if array.file.filename != file.filename or array.is_virtual or array.external:
-        raise ValueError(f"dataset is {name}, which is stored in another file; expected that file")
+        raise ArgumentError(
+            "dataset", name, "that file", "is {value}, which is stored in another file"
+        )
     if array.dtype.kind not in "uif":
         raise ValueError(f"its pixels are of type {array.dtype}; expected numbers")
     if array.shape is None or not array.size:
@@ -125,7 +152,7 @@ def _array(file: Any, name: str) -> Any:
 
 def _named(array: Any) -> str | None:
     """Return a letter for each axis that the file names; None if it does not name them all."""
-    # Not array.dims, with which the HDF5 library crashes if the file is damaged.
+    # With array.dims, the HDF5 library would crash if the file is damaged.
     found = array.attrs.get("DIMENSION_LABELS", ())
     labels = [label.decode() if isinstance(label, bytes) else str(label) for label in found]
     if "axistags" in array.attrs:

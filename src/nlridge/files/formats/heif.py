@@ -1,4 +1,4 @@
-"""HEIC and HEIF files, read with pillow-heif: 8, 10 or 12 bits, with EXIF data and the colour profile."""
+"""HEIC and HEIF files, read with pillow-heif: 8, 10 or 12 bits, with EXIF data and the color profile."""
 
 import io
 from pathlib import Path
@@ -38,7 +38,7 @@ def read(path: Path, axes: str | None) -> Picture:
         notes.append("other images in the file were dropped")
     if image.info.get("depth_images") or image.info.get("aux"):
         notes.append("depth and gain maps in the file were dropped")
-    pixels = np.asarray(image)
+    pixels = np.array(image)  # a copy: with some versions, the memory is freed with the file
     alpha = None
     if pixels.ndim == 3 and pixels.shape[-1] in (2, 4):
         pixels, alpha = pixels[..., :-1], pixels[..., -1]

@@ -1,4 +1,4 @@
-"""JPEG 2000 files, read with imagecodecs and written without loss: 8 to 16 bits, with EXIF data and the colour profile."""
+"""JPEG 2000 files, read with imagecodecs and written without loss: 8 to 16 bits, with EXIF data and the color profile."""
 
 import struct
 from pathlib import Path
@@ -21,13 +21,13 @@ _CONTAINER = b"\0\0\0\x0cjP  \r\n\x87\n"
 _END = b"\xff\xd9"
 _EXIF = b"JpgTiffExif->JP2"  # the identifier of a box
 _KEPT = (b"uuid", b"xml ")
-_PROFILE = b"\x02\0\0"  # the start of the description of colours by a profile
+_PROFILE = b"\x02\0\0"  # the start of the description of colors by a profile
 
 
 class _Origin(NamedTuple):
     bits: int
     kept: list[tuple[bytes, bytes]]
-    """Boxes of the file that say something about it, except for EXIF data."""
+    """Boxes with metadata, except for EXIF data."""
     header: list[tuple[bytes, bytes]]
     """Boxes of the header: the resolution."""
 
@@ -45,10 +45,10 @@ def read(path: Path, axes: str | None) -> Picture:
     if not code.startswith(_CODESTREAM) or not code.rstrip(b"\0").endswith(_END):
         raise ValueError("the file is damaged: it is truncated")
     if any(name == b"pclr" for name, _ in header):
-        raise ValueError("its colours are in a palette; expected gray or colour")
+        raise ValueError("its colors are in a palette; expected gray or color")
     bits = _expect_plausible(code, len(data))
     profiles = [c[3:] for name, c in header if name == b"colr" and c.startswith(_PROFILE[:1])]
-    # The library would convert colours with a profile to sRGB.
+    # The library would convert colors with a profile to sRGB.
     pixels = library.jpeg2k_decode(code if profiles else data)
     if pixels.dtype.kind != "u" or pixels.ndim > 3:
         raise ValueError(f"its pixels are of type {pixels.dtype} and shape {pixels.shape}; expected an image")  # fmt: skip
@@ -104,7 +104,7 @@ def write(path: Path, picture: Picture, name: Path) -> list[str]:
 
 
 def _described(header: bytes, profile: bytes | None, more: list[tuple[bytes, bytes]]) -> bytes:
-    """Return a header with a colour profile, and more boxes."""
+    """Return a header with a color profile, and more boxes."""
     described = []
     for name, content in boxes(header):
         if name == b"colr" and profile:

@@ -1,6 +1,6 @@
 """JPEG XL files, read with imagecodecs and written without loss: 8 to 16 bits or floats, with EXIF data.
 
-The library turns pixels upright, and does not tell the colour profile.
+The library turns pixels upright, and does not return the color profile.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ KEEPS = ("exif",)
 _CODESTREAM = b"\xff\x0a"
 _CONTAINER = b"\0\0\0\x0cJXL \r\n\x87\n"
 _KEPT = (b"Exif", b"xml ")
-# The ratios of width and height that need not be written out.
+# The common ratios of width to height, which a file stores by number.
 _RATIOS = (None, (1, 1), (12, 10), (4, 3), (3, 2), (16, 9), (5, 4), (2, 1))
 _DTYPES = ("uint8", "uint16", "float16", "float32")
 
@@ -34,7 +34,7 @@ def read(path: Path, axes: str | None) -> Picture:
     library = _imagecodecs()
     data = path.read_bytes()
     kept: dict[bytes, bytes] = {}
-    notes = ["its colour profile, if it has another than sRGB, was dropped"]
+    notes = ["its color profile, if it has another than sRGB, was dropped"]
     if data.startswith(_CONTAINER):
         found = list(boxes(data))
         kept = {name: content for name, content in found if name in _KEPT}
@@ -79,7 +79,7 @@ def write(path: Path, picture: Picture, name: Path) -> None:
 
 
 def _size(data: bytes) -> tuple[int, int]:
-    """Return width and height, which the first bits of the code say."""
+    """Return the width and height, which are in the first bits of the codestream."""
     code = data
     if data.startswith(_CONTAINER):
         parts = ((4 if name == b"jxlp" else 0, content) for name, content in boxes(data) if name in (b"jxlc", b"jxlp"))  # fmt: skip

@@ -26,7 +26,7 @@ def read(path: Path, axes: str | None) -> Picture:
         raise not_installed("LIF files need", "liffile") from None
     try:
         opened = liffile.LifFile(path)
-    except MemoryError:  # it believes any length
+    except MemoryError:  # liffile does not check lengths
         raise ValueError("the file is damaged: a block is longer than the memory") from None
     with opened as file:
         images = [image for image in file.images if len(image.shape) > 1]
@@ -43,13 +43,13 @@ def _layer(image: Any) -> Layer:
     pixels = np.asarray(image.asarray())
     dims = list(image.dims)
     plane = dims[-2:] if dims[-1] != "S" else dims[-3:-1]
-    # A scan through the depth has its plane along Z and X: its Y, if it has one, is that of the slices.
+    # The plane of a scan through the depth is along Z and X; its Y, if any, is the axis of the slices.
     names = {plane[0]: "Y", plane[1]: "X"}
     names |= {axis: "Z" for axis in dims if axis in "ZY" and axis not in names}
     letters = [names.get(axis, axis if axis in "TC" else "Q") for axis in dims]
-    if dims[-1] == "S":  # samples of colours
+    if dims[-1] == "S":  # samples of colors
         letters = ["Q" if letter == "C" else letter for letter in letters[:-1]] + ["C"]
-    elif "C" not in letters and letters.count("Q") == 1:  # a spectrum, if nothing else
+    elif "C" not in letters and letters.count("Q") == 1:  # probably a spectrum
         spectral = dims[letters.index("Q")] in "λΛ"
         letters = ["C" if letter == "Q" and spectral else letter for letter in letters]
     rest = iter("QPRUVW")
@@ -68,7 +68,7 @@ def _step(image: Any, axis: str) -> float | None:
 
 
 def _channel_names(image: Any) -> list[str]:
-    """Return the names of the channels of an image, by their colour if they have no other."""
+    """Return the names of the channels of an image, by their color if they have no other."""
     found = image.xml_element.iterfind(".//ImageDescription/Channels/ChannelDescription")
     names = [channel.get("NameOfMeasuredQuantity") or channel.get("LUTName") or "" for channel in found]  # fmt: skip
     return names if len(names) > 1 else []

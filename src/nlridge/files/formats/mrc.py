@@ -76,7 +76,7 @@ def write(path: Path, picture: Picture, name: Path) -> None:
 
 
 def _with_statistics(head: bytes, pixels: Any) -> bytes:
-    """Return the header with the range, the mean and the deviation of the pixels, unless it says they are unknown."""
+    """Return the header with the range, mean and deviation of the pixels, unless they are marked as unknown."""
     from mrcfile.dtypes import HEADER_DTYPE
 
     order = "<" if head[212] == 0x44 else ">"
@@ -102,6 +102,13 @@ def _spacing(header: Any) -> tuple[float, float, float] | None:
 
 
 def _header(path: Path) -> Any:
+    """Return the header, unless it claims an extended one beyond the file, for which mrcfile would take memory."""
+    with open(path, "rb") as file:
+        head = file.read(_HEADER)
+    order: Any = "little" if head[212:213] == b"\x44" else "big"
+    extended, size = int.from_bytes(head[92:96], order), path.stat().st_size
+    if extended > size:
+        raise ValueError(f"the file is damaged: it has {size} bytes; expected {extended} before its pixels")  # fmt: skip
     with _mrcfile().open(path, header_only=True) as file:
         return file.header.copy()
 

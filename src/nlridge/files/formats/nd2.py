@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from ...checks import not_installed
+from ...types import Pixels
 from ..damage import refuse_too_large
-from ..picture import Layer, Picture, Pixels, checked_spacing
+from ..picture import Layer, Picture, checked_spacing
 
 NAME = "ND2"
 SUFFIXES = (".nd2",)
@@ -42,7 +43,7 @@ def read(path: Path, axes: str | None) -> Picture:
             Exception
         ):  # the library raises errors of any kind for metadata that it does not know
             notes.append("the size of pixels and the names of channels could not be read")
-    # S are the samples of colours; P (positions) and others are stacks.
+    # S are the samples of colors; P (positions) and others are stacks.
     letters = "".join(axis if len(axis) == 1 else axis[0] for axis in sizes)
     if "S" in letters:
         letters = letters.replace("C", "Q").replace("S", "C")

@@ -1,4 +1,4 @@
-"""NIfTI files, whose header nibabel reads: only the voxels change, and not a bit of the header or its extensions."""
+"""NIfTI files, whose header nibabel reads: only the voxels change; the header and its extensions stay as they are."""
 
 import gzip
 import math
@@ -56,15 +56,15 @@ def read(path: Path, axes: str | None) -> Picture:
     else:
         data = packed
     expect_size(shape, dtype, len(data) - start)
-    colours = dtype.names is not None
-    numbers = np.dtype("u1") if colours else dtype
+    colors = dtype.names is not None
+    numbers = np.dtype("u1") if colors else dtype
     stored = np.frombuffer(data, numbers, length // numbers.itemsize, start)
     # The first axis varies fastest.
-    pixels = stored.reshape(*shape[::-1], *((len(dtype.names),) if colours else ()))
-    letters = _letters(header, len(shape)) + ("C" if colours else "")
+    pixels = stored.reshape(*shape[::-1], *((len(dtype.names),) if colors else ()))
+    letters = _letters(header, len(shape)) + ("C" if colors else "")
     if letters.count("C") > 1:
         letters = letters.replace("C", "V", 1)
-    # Axes of one element say nothing, except for those of the plane.
+    # Axes of length 1 carry no information, except for those of the plane.
     index = tuple(0 if n == 1 and a not in "YX" else slice(None) for n, a in zip(pixels.shape, letters, strict=True))  # fmt: skip
     kept = "".join(a for a, k in zip(letters, index, strict=True) if k != 0)
     unit = _UNITS.get(header.get_xyzt_units()[0], "")

@@ -1,4 +1,4 @@
-"""JPEG and WebP files, read with Pillow: 8 bits, with EXIF data and the colour profile, and IPTC data of JPEG."""
+"""JPEG and WebP files, read with Pillow: 8 bits, with EXIF data and the color profile, and IPTC data of JPEG."""
 
 import io
 import warnings
@@ -20,7 +20,7 @@ NAME = "JPEG or WebP"
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".webp")
 KEEPS = ("exif", "profile", "iptc")
 BITS = 8
-"""The largest number of bits of a colour; 16 if a format does not say."""
+"""The largest number of bits of a color; 16 in formats without this constant."""
 
 _QUALITY = 95
 
@@ -66,7 +66,7 @@ def read(path: Path, axes: str | None) -> Picture:
         if image.mode in ("RGBA", "LA"):
             pixels, alpha = pixels[..., :-1], pixels[..., -1]
         elif image.mode not in ("L", "RGB", "CMYK"):
-            raise ValueError(f"its pixels have the mode {image.mode}; expected gray or colour")
+            raise ValueError(f"its pixels have the mode {image.mode}; expected gray or color")
         info = image.info
         kept: dict[str, Any] = {
             key: info[key] for key in ("dpi", "comment", "xmp") if info.get(key) is not None
@@ -113,8 +113,8 @@ def write(path: Path, picture: Picture, name: Path) -> list[str]:
             raise ValueError(
                 "JPEG files cannot store transparency; expected a PNG, WebP or TIFF file"
             )
-        colours = np.repeat(pixels[..., None], 3, axis=-1) if pixels.ndim == 2 else pixels
-        pixels = np.concatenate([colours, picture.alpha[..., None]], axis=-1)
+        colors = np.repeat(pixels[..., None], 3, axis=-1) if pixels.ndim == 2 else pixels
+        pixels = np.concatenate([colors, picture.alpha[..., None]], axis=-1)
     mode = "CMYK" if cmyk else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # for `mode`, which CMYK needs
@@ -137,7 +137,7 @@ def _is_cmyk(picture: Picture) -> bool:
 
 
 def _subsampling(image: Image.Image) -> int:
-    """Return the chroma subsampling of a JPEG image, to be used again."""
+    """Return the chroma subsampling of a JPEG image, so that it can be kept."""
     from PIL import JpegImagePlugin
 
     subsampling: int = JpegImagePlugin.get_sampling(image)

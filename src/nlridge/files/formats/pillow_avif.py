@@ -1,4 +1,4 @@
-"""AVIF files with EXIF data and the colour profile: of 8 bits by Pillow, and the pixels of 10 and 12 bits by imagecodecs."""
+"""AVIF files with EXIF data and the color profile: pixels of 8 bits by Pillow, those of 10 and 12 bits by imagecodecs."""
 
 import io
 from pathlib import Path
@@ -20,7 +20,7 @@ KEEPS = ("exif", "profile")
 BITS = 8
 
 _QUALITY = 90
-_MANY_BITS, _TWELVE_BITS, _GRAY = 0x40, 0x20, 0x10  # flags of the configuration of AV1
+_HIGH_BIT_DEPTH, _TWELVE_BITS, _GRAY = 0x40, 0x20, 0x10  # flags of the configuration of AV1
 
 
 def recognises(head: bytes) -> bool:
@@ -87,8 +87,8 @@ def write(path: Path, picture: Picture, name: Path) -> None:
 
 
 def _configuration(data: bytes) -> tuple[int, bool]:
-    """Return the number of bits of a colour, and whether the image is gray, as the codec was told."""
+    """Return the number of bits of a color, and whether the image is gray, from the configuration of the codec."""
     at = data.find(b"av1C")
     flags = data[at + 6] if 0 <= at < len(data) - 6 else 0
     many = 12 if flags & _TWELVE_BITS else 10
-    return many if flags & _MANY_BITS else 8, bool(flags & _GRAY)
+    return many if flags & _HIGH_BIT_DEPTH else 8, bool(flags & _GRAY)

@@ -1,6 +1,6 @@
-"""PNG files: 8 and 16 bits, gray and colour, with transparency; palettes become colours.
+"""PNG files: 8 and 16 bits, gray and color, with transparency; palettes become colors.
 
-Pillow reads 16-bit colours as 8 bits, so the pixels are decoded by libpng itself.  Metadata are preserved chunk by chunk.
+Pillow reads 16-bit colors as 8 bits, so the pixels are decoded by libpng itself. Metadata are preserved chunk by chunk.
 """
 
 import struct
@@ -11,9 +11,10 @@ from pathlib import Path
 import imagecodecs
 import numpy as np
 
+from ...types import Pixels
 from ..damage import refuse_too_large
 from ..orientation import turn_of
-from ..picture import Layer, Picture, Pixels
+from ..picture import Layer, Picture
 
 NAME = "PNG"
 SUFFIXES = (".png",)
@@ -21,7 +22,7 @@ KEEPS = ("exif", "profile")
 
 _LARGEST_PROFILE = 2**24
 _PIXELS = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
-_SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # samples per pixel, by colour type
+_SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # samples per pixel, by color type
 _DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
 # An interlaced file holds seven images: the first row and column of each, and its steps.
 _PASSES = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)]  # fmt: skip
@@ -41,13 +42,13 @@ def read(path: Path, axes: str | None) -> Picture:
         raise ValueError("the file is damaged: it is truncated")
     if len(chunks[0][1]) != 13:
         raise ValueError("the file is damaged: its header has the wrong length")
-    width, height, depth, colour = struct.unpack(">IIBB", chunks[0][1][:10])
-    decoded = height * width * _SAMPLES.get(colour, 1) * -(-depth // 8)
+    width, height, depth, color = struct.unpack(">IIBB", chunks[0][1][:10])
+    decoded = height * width * _SAMPLES.get(color, 1) * -(-depth // 8)
     refuse_too_large(f"{width} x {height} pixels", decoded, len(data))
     if b"acTL" in kinds:
         raise ValueError("the file is an animation; expected a single image")
-    if depth == 1 and colour == 0:
-        raise ValueError("its pixels are black or white; expected gray or colour")
+    if depth == 1 and color == 0:
+        raise ValueError("its pixels are black or white; expected gray or color")
     _expect_structure(chunks)
     _expect_pixels(chunks)
     # Only the chunks of the pixels: libpng would print warnings about the others.
@@ -55,11 +56,11 @@ def read(path: Path, axes: str | None) -> Picture:
         _SIGNATURE + b"".join(_encode_chunk(c) for c in chunks if c[0] in _PIXELS)
     )
     kept = [(kind, chunk) for kind, chunk in chunks if kind in _KEPT]
-    if colour != 3:
+    if color != 3:
         kept += [(kind, chunk) for kind, chunk in chunks if kind == b"bKGD"]
     named = dict(kept)
-    notes = ["the palette was converted to colours"] if colour == 3 else []
-    if depth < 8 and colour != 3:
+    notes = ["the palette was converted to colors"] if color == 3 else []
+    if depth < 8 and color != 3:
         notes.append(f"{depth} bits were converted to 8")
     alpha = None
     if pixels.ndim == 3 and pixels.shape[2] in (2, 4):
@@ -135,21 +136,21 @@ def _expect_structure(chunks: list[tuple[bytes, bytes]]) -> None:
     parts = [(kind, len(body)) for kind, body in chunks if kind in _PIXELS]
     kinds = [kind for kind, _ in parts]
     lengths = dict(parts)
-    _, _, depth, colour, *methods = struct.unpack(">IIBBBBB", chunks[0][1])
-    colours, odd = divmod(lengths.get(b"PLTE", 0), 3)
-    transparency_lengths = {0: [2], 2: [6], 3: range(1, colours + 1)}.get(colour, [])
+    _, _, depth, color, *methods = struct.unpack(">IIBBBBB", chunks[0][1])
+    colors, odd = divmod(lengths.get(b"PLTE", 0), 3)
+    transparency_lengths = {0: [2], 2: [6], 3: range(1, colors + 1)}.get(color, [])
     contiguous = b"".join(kind for kind, _ in chunks).count(b"IDAT" * kinds.count(b"IDAT"))
     if (
-        depth not in _DEPTHS.get(colour, ())
+        depth not in _DEPTHS.get(color, ())
         or max(methods) > 1
         or methods[0] + methods[1]
         or kinds != sorted(kinds, key=_PIXELS.index)
         or any(kinds.count(kind) > 1 for kind in kinds if kind != b"IDAT")
         or not contiguous
         or odd
-        or colours > (2**depth if colour == 3 else 256)
-        or (b"PLTE" in kinds and (not colours or colour in (0, 4)))
-        or (colour == 3 and not colours)
+        or colors > (2**depth if color == 3 else 256)
+        or (b"PLTE" in kinds and (not colors or color in (0, 4)))
+        or (color == 3 and not colors)
         or (b"tRNS" in kinds and lengths[b"tRNS"] not in transparency_lengths)
     ):
         raise ValueError("the file is damaged: its chunks are inconsistent")
@@ -157,12 +158,12 @@ def _expect_structure(chunks: list[tuple[bytes, bytes]]) -> None:
 
 def _expect_pixels(chunks: list[tuple[bytes, bytes]]) -> None:
     """Check the number of bytes of pixels against the header; libpng would fill in missing pixels."""
-    width, height, depth, colour, _, _, interlaced = struct.unpack(">IIBBBBB", chunks[0][1])
+    width, height, depth, color, _, _, interlaced = struct.unpack(">IIBBBBB", chunks[0][1])
     expected = 0
     for y, x, dy, dx in _PASSES if interlaced else [(0, 0, 1, 1)]:
         rows, columns = -((y - height) // dy), -((x - width) // dx)
         if rows > 0 and columns > 0:
-            expected += rows * (1 + -(-columns * depth * _SAMPLES[colour] // 8))
+            expected += rows * (1 + -(-columns * depth * _SAMPLES[color] // 8))
     decoded, stream = 0, zlib.decompressobj()
     try:
         for kind, body in chunks:

@@ -28,15 +28,7 @@ from ..directories import (
     read_directory,
     without,
 )
-from ..dng import (
-    NOISE_PROFILE,
-    RawFile,
-    camera_tags,
-    dng_bytes,
-    kept_tags,
-    noise_profile,
-    raw_tags,
-)
+from ..dng import NOISE_PROFILE, RawFile, camera_tags, dng_bytes, kept_tags, noise_profile, raw_tags
 from ..picture import Layer, Picture
 
 NAME = "raw"
@@ -48,7 +40,7 @@ KEEPS = ("exif",)
 WRITES = ".dng"
 """The suffix of the files that it writes, whatever the suffix of those that it reads."""
 _MAGIC = (b"II", b"MM", b"FUJIFILM", b"\0MRM", b"FOVb")
-# The inverse of the primaries of sRGB: what LibRaw assumes of cameras that it does not know.
+# The inverse of the primaries of sRGB, which LibRaw assumes for cameras that it does not know.
 _UNKNOWN_CAMERA = [
     [3.2404542, -1.5371385, -0.4985314],
     [-0.9692660, 1.8760108, 0.0415560],
@@ -77,9 +69,9 @@ def read(path: Path, axes: str | None) -> Picture:
         refuse_too_large(pixels_in_words, decoded, path.stat().st_size)
         raw.unpack()
         _refuse(raw)
-        colours = raw.raw_colors_visible[:2, :2].ravel().tolist()
-        pattern = "".join(chr(raw.color_desc[colour]) for colour in colours)
-        black = [float(raw.black_level_per_channel[colour]) for colour in colours]
+        colors = raw.raw_colors_visible[:2, :2].ravel().tolist()
+        pattern = "".join(chr(raw.color_desc[color]) for color in colors)
+        black = [float(raw.black_level_per_channel[color]) for color in colors]
         white = float(raw.white_level)
         area = (
             sizes.top_margin,
@@ -117,7 +109,7 @@ def raw_file(picture: Picture) -> RawFile:
     layer = picture.layers[0]
     stated = find(file.raw_tags, NOISE_PROFILE)
     noise, mosaic = layer.noise, layer.mosaic
-    if stated is not None and isinstance(noise, PoissonGaussianNoise) and mosaic is not None:
+    if isinstance(noise, PoissonGaussianNoise) and mosaic is not None:
         span = (mosaic.white_level or 1.0) - float(mosaic.black_levels.mean())
         profile = noise_profile(file.order, stated, noise.gain, noise.read_noise, span)
         if noise != _stated_noise(
@@ -140,12 +132,12 @@ def _refuse(raw: Any) -> None:
     if pattern is None or pattern.shape != (2, 2) or raw.num_colors != 3:
         what = "X-Trans" if pattern is not None and pattern.shape == (6, 6) else "unknown"
         raise ValueError(
-            f"its pattern of colours is {what}; expected a Bayer pattern, such as RGGB: "
+            f"its pattern of colors is {what}; expected a Bayer pattern, such as RGGB: "
             "develop it and denoise the result"
         )
-    colours = raw.raw_colors_visible[:2, :2].ravel().tolist()
-    if "".join(chr(raw.color_desc[colour]) for colour in colours) not in PATTERNS:
-        raise ValueError("its pattern has other colours than red, green and blue; expected RGGB")
+    colors = raw.raw_colors_visible[:2, :2].ravel().tolist()
+    if "".join(chr(raw.color_desc[color]) for color in colors) not in PATTERNS:
+        raise ValueError("its pattern has other colors than red, green and blue; expected RGGB")
 
 
 def _dng_file(path: Path, raw: Any, area: tuple[int, int, int, int]) -> RawFile | None:
@@ -182,11 +174,7 @@ def _other_file(
         balance = [1.0, 1.0, 1.0]
     name = b" ".join(filter(None, (metadata.text(271), metadata.text(272)))) or b"Unknown camera"
     orientation = new_tag(order, 274, SHORT, _TURNS.get(raw.sizes.flip, 1))
-    tags = [
-        *without(metadata.tags, 274),
-        orientation,
-        *camera_tags(order, matrix, balance, name),
-    ]
+    tags = [*without(metadata.tags, 274), orientation, *camera_tags(order, matrix, balance, name)]
     of_raw = raw_tags(order, pattern, black, raw.white_level, area, _crop(raw.sizes))
     return RawFile(raw.raw_image.copy(), area, order, tags, of_raw)
 
@@ -210,7 +198,7 @@ def _number(tags: list[Tag], header: Header, code: int) -> int:
 
 
 def _stated_noise(file: RawFile, span: float) -> Noise | None:
-    """The noise that a file states, in its units above the black level: that of all colours together."""
+    """The noise that a file states for all colors together, in its units above the black level."""
     tag = find([*file.raw_tags, *file.tags], NOISE_PROFILE)
     if tag is None:
         return None

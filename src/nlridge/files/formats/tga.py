@@ -1,4 +1,4 @@
-"""TGA files, read with Pillow: 8 bits, gray or colour, with transparency; palettes become colours."""
+"""TGA files, read with Pillow: 8 bits, gray or color, with transparency; palettes become colors."""
 
 import io
 import struct
@@ -20,7 +20,7 @@ _DEPTHS = {1: (8,), 2: (16, 24, 32), 3: (8, 16)}
 
 
 def recognises(head: bytes) -> bool:
-    """Return whether the numbers of a header are those of a TGA file, which has no other mark."""
+    """Return whether the numbers of a header are plausible for a TGA file, which has no signature."""
     if len(head) < 18:
         return False
     palette, kind = head[1], head[2]

@@ -1,7 +1,7 @@
 """Video files: streams of frames, of which only a few are in memory at a time, unlike a `Picture`.
 
 `open_clip` reads a file, and `rewrite` writes it again with other pixels: timestamps, audio and whatever else it holds
-are copied.  PyAV, which wraps the libraries of FFmpeg, is imported only when it is used.
+are copied. PyAV, which wraps the libraries of FFmpeg, is imported only when it is used.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""PyAV, and what it calls formats and errors."""
+"""PyAV, and its names for formats and errors."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from typing import Any
 from ...checks import not_installed
 from ..damage import one_line
 
-_OLDEST = 18  # which writes the rotation of a video
+_MIN_VERSION = 18  # the first to write the rotation of a video
 
 DEMUXERS = {
     ".mp4": "mov",
@@ -18,13 +18,8 @@ DEMUXERS = {
     ".avi": "avi",
     ".y4m": "yuv4mpegpipe",
 }
-"""The reader for each suffix.  It is named, since FFmpeg would follow the links in a playlist under any name."""
-MUXERS = {
-    **DEMUXERS,
-    ".mp4": "mp4",
-    ".m4v": "mp4",
-    ".webm": "webm",
-}
+"""The reader for each suffix. FFmpeg is told which one to use, since it would follow the links in a playlist of any name."""
+MUXERS = {**DEMUXERS, ".mp4": "mp4", ".m4v": "mp4", ".webm": "webm"}
 """The writer for each suffix."""
 
 
@@ -34,9 +29,9 @@ def pyav() -> Any:
         import av
     except ImportError:
         raise not_installed("video files need", "av") from None
-    if int(av.__version__.split(".")[0]) < _OLDEST:
+    if int(av.__version__.split(".")[0]) < _MIN_VERSION:
         raise ImportError(
-            f"video files need av {_OLDEST} or later, but {av.__version__} is installed: pip install --upgrade av"
+            f"video files need av {_MIN_VERSION} or later, but {av.__version__} is installed: pip install --upgrade av"
         )
     return av
 

@@ -1,4 +1,4 @@
-"""The other streams of a video file: sound, subtitles and data, copied as they are, or encoded if players expect that."""
+"""The other streams of a video file: sound, subtitles and data. They are copied, or encoded where players expect that."""
 
 import io
 import math
@@ -13,21 +13,21 @@ class Sound(NamedTuple):
     """The sound that players expect in a file."""
 
     copied: tuple[str, ...]
-    """The codecs that they know; those of other files are encoded."""
+    """The codecs that they support; sound in others is encoded."""
     encoder: str
     name: str
-    """What people call the encoder's format."""
+    """The common name of the encoder's format."""
 
 
 _AAC = Sound(("aac", "mp3", "ac3", "eac3", "alac", "flac", "opus"), "aac", "AAC")
 _OPUS = Sound(("opus", "vorbis"), "libopus", "Opus")
 _SOUNDS = {".mp4": _AAC, ".m4v": _AAC, ".webm": _OPUS}
-_BITS_PER_SECOND = 128_000  # of a channel: nobody hears a difference
-_RATE = 48_000  # for sound whose rate the encoder does not take
+_BITS_PER_SECOND = 128_000  # for each channel; the difference is inaudible
+_RATE = 48_000  # for sound whose rate the encoder does not support
 _TOLERANCE = 0.02  # seconds by which the times of sound may be wrong
 _LAYOUTS = ("mono", "stereo", "3.0", "quad", "5.0", "5.1", "6.1", "7.1")
-"""The layout for each number of channels: old files do not say which is which."""
-_DISCARDED = 48  # what the library calls streams that it has turned into something else
+"""The layout for each number of channels, for old files that do not state it."""
+_DISCARDED = 48  # the mark of streams that the library has converted into something else
 
 
 class Sink(Protocol):
@@ -100,7 +100,7 @@ class _Encoded:
             yield from self.stream.encode(None)
 
     def _align(self, part: Any) -> None:
-        """Give samples that follow each other such times; those of some files are rounded to milliseconds."""
+        """Give consecutive samples consecutive times, which some files round to milliseconds."""
         rate = part.sample_rate
         start = self.following
         if part.pts is not None and part.time_base:
@@ -131,10 +131,10 @@ def _describe(new: Any, old: Any) -> None:
 
 
 def _is_held(old: Any, source: str, target: str) -> bool:
-    """Return whether a file can hold a stream: only the library knows, when it writes the header.
+    """Return whether a file can hold a stream, by trying: only the library knows, when it writes the header.
 
-    Data mean something only to readers of the same kind of file, and without the name of their kind, which the library
-    writes only if it knows it, to nobody.
+    Streams of data are useful only to readers of the same kind of file, and only with the name of their kind, which the
+    library writes only if it knows it.
     """
     if old.type == "data" and (DEMUXERS[source] != DEMUXERS[target] or old.name is None):
         return False

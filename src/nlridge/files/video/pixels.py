@@ -1,21 +1,20 @@
 """The frames of a video as arrays, and back.
 
-Luma and chroma are denoised apart, each at its own size: the luma as a gray image, the two chroma planes as an image of
-two channels.  Noise that is white in red, green and blue has standard deviations of its own in luma and chroma, which
-only a noise model of its own can tell, and chroma that is enlarged has no white noise any more.  In red, green and blue,
-the noise of the luma is the same in all channels, of which a model of independent channels sees little more than half:
-the result loses 1.4 to 4 dB.  Values are not converted, so that a frame from which nothing is removed comes back bit by bit.
-Gray frames are one image, and frames of red, green and blue are one image of three channels.
+Luma and chroma are denoised separately, each at its own size: the luma as a gray image, the two chroma planes as an image
+of two channels. Noise that is white in red, green and blue has different standard deviations in luma and chroma, so each
+needs a noise model of its own, and the noise of enlarged chroma is no longer white. In red, green and blue, on the other
+hand, the noise of the luma is the same in all channels, and a model of independent channels accounts for little more than
+half of it: the result loses 1.4 to 4 dB. Values are not converted, so a frame from which nothing is removed stays the same
+to the bit. Gray frames are one image, and frames of red, green and blue are one image of three channels.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ...types import Pixels
 from .library import pyav
 
-Pixels = npt.NDArray[Any]
 Images = tuple[Pixels, ...]
 
 _DEPTHS = ("", "9le", "10le", "12le", "14le", "16le")
@@ -31,19 +30,18 @@ PLANAR = (
     *(f"gb{alpha}rp{depth}".replace("gbarp", "gbrap") for alpha in ("", "a") for depth in _DEPTHS),
 )
 """The names of formats with one plane for each component, of 8 to 16 bits; not all of them exist."""
-_LOSSES = (
-    0x3F  # of resolution, depth, colours and transparency; the other flags are of what is gained
-)
+# The flags for losses of resolution, depth, colors and transparency; other flags are for gains.
+_LOSSES = 0x3F
 
 
 class Parts(NamedTuple):
     """The images that a frame consists of."""
 
     planes: tuple[tuple[int, ...], ...]
-    """The planes of each: of gray; of luma, and of two chroma; or of red, green and blue."""
+    """The planes of each image: gray; luma, and both chroma planes; or red, green and blue."""
     bits: int
     shrink: tuple[int, int]
-    """How many rows and columns share a value of chroma."""
+    """The numbers of rows and columns that share a value of chroma."""
 
     @property
     def peak(self) -> int:
@@ -52,7 +50,7 @@ class Parts(NamedTuple):
 
 
 def planar(frame: Any) -> Any:
-    """Return the frame with one plane for each component, which loses nothing; refuse formats for which it would."""
+    """Return the frame with one plane for each component; refuse formats for which the conversion is not lossless."""
     name = frame.format.name
     if name in PLANAR:
         return frame
@@ -64,17 +62,17 @@ def planar(frame: Any) -> Any:
         raise ValueError(
             f"its pixels are of format {name}; expected gray, RGB or Y'CbCr of 8 to 16 bits"
         )
-    return frame.reformat(format=best.name, **_same_colours(frame))
+    return frame.reformat(format=best.name, **_same_colors(frame))
 
 
 def reformatted(frame: Any, name: str) -> Any:
     """Return the frame in another format, with the same matrix and range."""
     return (
-        frame if frame.format.name == name else frame.reformat(format=name, **_same_colours(frame))
+        frame if frame.format.name == name else frame.reformat(format=name, **_same_colors(frame))
     )
 
 
-def _same_colours(frame: Any) -> dict[str, Any]:
+def _same_colors(frame: Any) -> dict[str, Any]:
     full = "JPEG" if frame.format.name.startswith("yuvj") else frame.color_range
     ranges = {"src_color_range": full, "dst_color_range": full} if full else {}
     return {"src_colorspace": frame.colorspace, "dst_colorspace": frame.colorspace} | ranges
@@ -82,19 +80,19 @@ def _same_colours(frame: Any) -> dict[str, Any]:
 
 def as_shown(frame: Any) -> Pixels:
     """Return a frame as a player shows it: upright, as (height, width, 3) in red, green and blue of 8 bits."""
-    colours = {name: value for name, value in _same_colours(frame).items() if "src" in name}
-    pixels: Pixels = frame.reformat(format="rgb24", **colours).to_ndarray()
+    colors = {name: value for name, value in _same_colors(frame).items() if "src" in name}
+    pixels: Pixels = frame.reformat(format="rgb24", **colors).to_ndarray()
     return np.rot90(pixels, round(frame.rotation / 90))
 
 
 def parts_of(frame: Any) -> Parts:
     """Return the images that a frame, whose format is planar, consists of."""
-    colours = [part for part in frame.format.components if not part.is_alpha]
-    planes = tuple(part.plane for part in colours)
+    colors = [part for part in frame.format.components if not part.is_alpha]
+    planes = tuple(part.plane for part in colors)
     unit = pyav().VideoFormat(frame.format.name, 64, 64)
     shrink = (64 // unit.chroma_height(), 64 // unit.chroma_width())
     whole = len(planes) == 1 or frame.format.is_rgb
-    return Parts((planes,) if whole else (planes[:1], planes[1:]), colours[0].bits, shrink)
+    return Parts((planes,) if whole else (planes[:1], planes[1:]), colors[0].bits, shrink)
 
 
 def images_of(frame: Any, parts: Parts) -> Images:

@@ -1,4 +1,4 @@
-"""Reading of video files."""
+"""Reading video files."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +21,8 @@ class Clip:
     container: Any
     stream: Any
     """The first video in the file."""
+    suffix: str
+    """The suffix of the file, or the usual one of its content if that is of another kind."""
 
     @property
     def rate(self) -> Fraction:
@@ -30,7 +32,7 @@ class Clip:
 
     @property
     def count(self) -> int | None:
-        """The number of frames according to the header; None if it does not say."""
+        """The number of frames according to the header; None if it is not stated."""
         if self.stream.frames:
             return int(self.stream.frames)
         if self.stream.duration and self.stream.time_base:
@@ -64,20 +66,22 @@ class Clip:
             raise ValueError(
                 f"the file is damaged: it holds {packets} frames; expected {self.stream.frames}, as its header claims"
             )
-        if self.path.suffix.lower() == ".y4m" and last_byte != self.path.stat().st_size:
+        if self.suffix == ".y4m" and last_byte != self.path.stat().st_size:
             raise ValueError("the file is damaged: it is truncated")
 
 
 @contextmanager
 def open_clip(path: Path) -> Iterator[Clip]:
-    """Open a video file, whose content must match its suffix."""
+    """Open a video file; its content counts, whatever its name ends in."""
     av = pyav()
     expect_regular(path)
     size = path.stat().st_size  # raises an error of the system if there is no such file
     if not size:
         raise ValueError("the file is empty; expected a video")
-    suffix = path.suffix.lower()
-    _expect_all(path, DEMUXERS[suffix], size)
+    with open(path, "rb") as file:
+        head = file.read(4096)
+    suffix = _suffix_of(head, path.suffix.lower())
+    _expect_all(head, DEMUXERS[suffix], size)
     with one_sentence(f"the file is damaged or no {suffix.removeprefix('.')} file"):
         container = av.open(str(path.resolve()), format=DEMUXERS[suffix])
     with container:
@@ -91,13 +95,23 @@ def open_clip(path: Path) -> Iterator[Clip]:
             size,
         )
         stream.thread_type = "AUTO"
-        yield Clip(path, container, stream)
+        yield Clip(path, container, stream, suffix)
 
 
-def _expect_all(path: Path, format: str, size: int) -> None:
+def _suffix_of(head: bytes, named: str) -> str:
+    """Return the suffix of a file by its first bytes: that of its name, unless they are of another kind."""
+    contents = {
+        ".mp4": head[4:8] == b"ftyp",
+        ".mkv": head.startswith(b"\x1aE\xdf\xa3"),
+        ".avi": head.startswith(b"RIFF") and head[8:12] == b"AVI ",
+        ".y4m": head.startswith(b"YUV4MPEG2 "),
+    }
+    usual = next((suffix for suffix, found in contents.items() if found), named)
+    return named if DEMUXERS[usual] == DEMUXERS[named] else usual
+
+
+def _expect_all(head: bytes, format: str, size: int) -> None:
     """Refuse a file that is shorter than its header claims; FFmpeg would only see fewer frames."""
-    with open(path, "rb") as file:
-        head = file.read(4096)
     claimed = 0
     if format == "avi" and head.startswith(b"RIFF"):
         claimed = 8 + int.from_bytes(head[4:8], "little")

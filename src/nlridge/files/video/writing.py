@@ -1,4 +1,4 @@
-"""Writing of a video file again with other pixels."""
+"""Rewriting a video file with other pixels."""
 
 import io
 import os
@@ -13,27 +13,19 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..atomic import replacing
+from ...atomic import replacing
+from ...errors import ArgumentError
+from ...types import Pixels
 from .library import MUXERS, one_sentence, pyav
 from .others import Sink, added
-from .pixels import (
-    Images,
-    Parts,
-    Pixels,
-    as_shown,
-    images_of,
-    parts_of,
-    planar,
-    put_images,
-    reformatted,
-)
+from .pixels import Images, Parts, as_shown, images_of, parts_of, planar, put_images, reformatted
 from .reading import Clip, open_clip
 
 Change = Callable[[Iterator[Images], Parts], Generator[Images, None, None]]
 
 
 class Viewer(Protocol):
-    """Receives some of the frames as they are shown, before and after."""
+    """Receives some of the frames as a player shows them, before and after denoising."""
 
     def wants(self, number: int) -> bool: ...
     def add(self, number: int, before: Pixels, after: Pixels) -> None: ...
@@ -45,11 +37,11 @@ class Encoder(NamedTuple):
     name: str
     options: dict[str, str] = {}  # noqa: RUF012 (a tuple has no defaults of its own)
     quality: int | None = None
-    """The constant rate factor by default; None if the encoder has none."""
+    """The default constant rate factor; None if the encoder has none."""
     worst: int = 0
     """The largest constant rate factor."""
     least: int = 0
-    """The least width and height; if it is not 0, no pixels may be left over that share a value of chroma."""
+    """The smallest width and height; unless it is 0, both must be multiples of the pixels that share a chroma value."""
 
     def takes(self, frame: Any) -> bool:
         """Return whether frames of such a size can be encoded."""
@@ -59,7 +51,7 @@ class Encoder(NamedTuple):
 
 
 # libx265 crashes if frames of 10 bits are smaller than its blocks of 64 pixels, and libsvtav1 refuses them.
-# The rate factors keep what is visible: the denoised video is easy to compress.
+# The rate factors keep everything visible: a denoised video is easy to compress.
 CODECS = {
     "h264": Encoder("libx264", {"preset": "medium"}, 17, 51, 2),
     "hevc": Encoder("libx265", {"preset": "medium", "x265-params": "log-level=error"}, 19, 51, 64),
@@ -71,13 +63,18 @@ CODECS = {
 }
 _RAW = Encoder("rawvideo")
 _LARGEST_BLOCK = 64  # pixels, of all encoders
-_THREADS = 4  # of the encoder: a constant, since the file would depend on it
+_THREADS = 4  # encoder threads; a constant, since the file depends on it
 _CONSTANT_RATE = (".avi", ".y4m")
 _ARCHIVES = (".mkv", ".avi", ".mov")  # files in which lossless videos are expected
 _FOR_ANY_CODEC = ("mov", "matroska", "webm", "avi")
-_PLAYED = ("h264", "hevc", "vp9", "av1")  # what players expect in the others
+_PLAYED = ("h264", "hevc", "vp9", "av1")  # the codecs that players expect in other files
 _TURNABLE = (".mp4", ".m4v", ".mov", ".mkv", ".webm")
-_BRANDS = {"major_brand", "minor_version", "compatible_brands", "encoder"}  # of the old file
+_BRANDS = {
+    "major_brand",
+    "minor_version",
+    "compatible_brands",
+    "encoder",
+}  # tags of the old file that do not apply to the new one
 _DYNAMIC_RANGE = {"MASTERING_DISPLAY_METADATA", "CONTENT_LIGHT_LEVEL", "DYNAMIC_HDR_PLUS", "DOVI_METADATA"}  # fmt: skip
 _IDENTITY = [2**16, 0, 0, 0, 2**16, 0, 0, 0, 2**30]
 
@@ -101,10 +98,10 @@ def rewrite(
     seen: Callable[[int, int | None], object] = lambda done, total: None,
     viewer: Viewer | None = None,
 ) -> Rewritten:
-    """Write a video file again with the pixels that `change` makes of its frames, one for each, in order.
+    """Write a video file again, with the frames replaced by those that `change` yields, one for each, in order.
 
-    `change` may read ahead by as many frames as it likes.  `seen` is called with the number of frames that are done, and
-    the number that there are, if it is known.  The file gets its name once it is complete.
+    `change` may read any number of frames ahead. `seen` is called with the number of frames that are done, and the total
+    if it is known. The file gets its name once it is complete.
     """
     result = Rewritten()
     with open_clip(source) as clip, replacing(target) as partial:
@@ -177,7 +174,7 @@ class _Writer:
         self._mux(self.stream.encode(None))
         for sink in self.others.values():
             self.container.mux(list(sink.packets(None)))
-        self.container.close()  # here, so that errors are reported
+        self.container.close()  # explicitly, so that errors are reported
 
     def copy(self, packets: deque[Any]) -> None:
         """Write packets of other streams."""
@@ -219,6 +216,9 @@ def _writer(
     """Open a new file with the streams and metadata of a clip; adds notes on what cannot be preserved."""
     suffix = target.suffix.lower()
     name = suffix.removeprefix(".")
+    if clip.suffix != clip.path.suffix.lower():
+        kind, named = clip.suffix.removeprefix("."), clip.path.suffix
+        notes[f"the content of the file is {kind} data, though its name ends in {named}"] = None
     metadata = {k: v for k, v in clip.container.metadata.items() if k.lower() not in _BRANDS}
     options = {}
     if MUXERS[suffix] in ("mp4", "mov"):
@@ -236,7 +236,7 @@ def _writer(
             if old is clip.stream:
                 stream = _encoded(container, clip, first, suffix, codec, quality, notes)
                 continue
-            sink = added(container, old, clip.path.suffix.lower(), suffix, notes)
+            sink = added(container, old, clip.suffix, suffix, notes)
             if sink is not None:
                 others[old.index] = sink
         chapters = clip.container.chapters()
@@ -266,13 +266,11 @@ def _encoded(
     encoder = _encoder(container, clip, first, suffix, codec)
     options = dict(encoder.options)
     if quality is not None and encoder.quality is None:
-        raise ValueError(
-            f"quality is {quality}; expected none, as {encoder.name} has no such setting"
-        )
+        raise ArgumentError("quality", quality, f"none, as {encoder.name} has no such setting")
     if encoder.quality is not None:
         factor = encoder.quality if quality is None else quality
         if not 0 <= factor <= encoder.worst:
-            raise ValueError(f"quality is {factor}; expected a number from 0 to {encoder.worst}")
+            raise ArgumentError("quality", factor, f"a number from 0 to {encoder.worst}")
         options["crf"] = str(factor)
     stream = container.add_stream(encoder.name, rate=clip.rate, options=options)
     context = stream.codec_context
@@ -300,7 +298,7 @@ def _encoded(
             stream.set_display_matrix(matrix)
         else:
             notes[f"{name} files cannot store the rotation"] = None
-    if _DYNAMIC_RANGE & {data.type.name for data in first.side_data}:
+    if _DYNAMIC_RANGE & {data.type.name for data in _side_data(first)}:
         notes["the metadata of the screen for high dynamic range were dropped"] = None
     stream.metadata.update(
         {k: v for k, v in old.metadata.items() if k.lower() not in _BRANDS and not _is_statistic(k)}
@@ -310,29 +308,32 @@ def _encoded(
 
 
 def _encoder(container: Any, clip: Clip, first: Any, suffix: str, codec: str | None) -> Encoder:
-    """Return the encoder: as asked, that of the input, or one that suits the file."""
+    """Return the encoder: the one asked for, that of the input, or one that suits the file."""
     name = suffix.removeprefix(".")
     if suffix == ".y4m":
         if codec is not None:
-            raise ValueError(
-                f"codec is {codec}; expected none for y4m files, which are not compressed"
+            raise ArgumentError(
+                "codec", codec, "none for y4m files, which are not compressed", "is {value}"
             )
         return _RAW
     supported = container.supported_codecs
     if codec is not None:
         if codec not in CODECS:
-            raise ValueError(f"codec is {codec}; expected one of {', '.join(CODECS)}")
+            raise ArgumentError("codec", codec, f"one of {', '.join(CODECS)}", "is {value}")
         if CODECS[codec].name not in supported:
-            raise ValueError(f"codec is {codec}; expected another one for {name} files")
+            raise ArgumentError("codec", codec, f"another one for {name} files", "is {value}")
         if not CODECS[codec].takes(first):
-            raise ValueError(
-                f"codec is {codec}; expected vp9 or ffv1, which take frames of {first.width} x {first.height} pixels"
+            raise ArgumentError(
+                "codec",
+                codec,
+                f"vp9 or ffv1, which take frames of {first.width} x {first.height} pixels",
+                "is {value}",
             )
         return CODECS[codec]
     old = clip.stream.codec_context.codec
     bits = first.format.components[0].bits
     # Players open few codecs in mp4 files, though such files can hold more.
-    familiar = MUXERS[suffix] in (MUXERS[clip.path.suffix.lower()], *_FOR_ANY_CODEC)
+    familiar = MUXERS[suffix] in (MUXERS[clip.suffix], *_FOR_ANY_CODEC)
     candidates = [old.canonical_name] if familiar or old.canonical_name in _PLAYED else []
     lossless = old.lossless and not old.lossy and suffix in _ARCHIVES
     if lossless or (suffix == ".avi" and bits > 8):
@@ -347,7 +348,7 @@ def _encoder(container: Any, clip: Clip, first: Any, suffix: str, codec: str | N
 
 
 def _is_written(encoder: Encoder, suffix: str) -> bool:
-    """Return whether a file can hold what an encoder makes: some claim more than they accept."""
+    """Return whether a file can hold the output of an encoder, by trying: some formats claim more than they accept."""
     av = pyav()
     trial = av.open(io.BytesIO(), "w", format=MUXERS[suffix])
     try:
@@ -364,7 +365,7 @@ def _is_written(encoder: Encoder, suffix: str) -> bool:
 
 
 def _format_for(encoder: Encoder, first: Any, notes: dict[str, None]) -> str:
-    """Return the pixel format that the encoder takes and that is closest to that of the frames."""
+    """Return the pixel format closest to that of the frames that the encoder supports."""
     av = pyav()
     name: str = first.format.name
     formats = [format.name for format in av.Codec(encoder.name, "w").video_formats or ()]
@@ -378,13 +379,19 @@ def _format_for(encoder: Encoder, first: Any, notes: dict[str, None]) -> str:
 
 
 def _display_matrix(frame: Any) -> list[int] | None:
-    """Return how a frame is turned when it is shown."""
-    for data in frame.side_data:
+    """Return the matrix by which a frame is turned for display, if any."""
+    for data in _side_data(frame):
         if data.type.name == "DISPLAYMATRIX":
             return [int(number) for number in np.frombuffer(data, np.int32)[:9]]
     return None
 
 
+def _side_data(frame: Any) -> list[Any]:
+    """Return the side data of a frame, over whose kinds PyAV iterates from version 19 on."""
+    found = frame.side_data
+    return [found[k] for k in range(len(found))]
+
+
 def _is_statistic(key: str) -> bool:
-    """Return whether a tag of a Matroska file counts what is in the old stream."""
+    """Return whether a tag of a Matroska file is a statistic of the old stream."""
     return key.startswith(("BPS", "DURATION", "NUMBER_OF_", "_STATISTICS_"))

@@ -1,1 +1,0 @@
-"""The algorithm: its settings, the passes over an image that they define, and the order of these passes."""

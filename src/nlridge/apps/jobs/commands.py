@@ -1,0 +1,56 @@
+"""The command that does the same again."""
+
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..options import OPTIONS, is_given
+
+_REMOVES = "--noise correlated removes it"  # in sentences of `doubt_about_rest`
+
+
+def command_for(source: Path, target: Path | None, options: Mapping[str, Any]) -> str:
+    """Return the command that denoises a file, for a shell; without a target, the result is written beside the file."""
+    words = ["nlridge", "denoise"]
+    given = [
+        name
+        for name, option in OPTIONS.items()
+        if is_given(name, options.get(name)) and not option.once
+    ]
+    for name in sorted(given, key=lambda name: OPTIONS[name].type is bool):
+        option, value = OPTIONS[name], options[name]
+        words += [option.flag] if option.type is bool else [option.flag, _as_text(value)]
+    if target is not None:
+        words += [f"--output={target}"] if str(target).startswith("-") else ["-o", str(target)]
+    words += ["--", str(source)] if str(source).startswith("-") else [str(source)]
+    return " ".join(map(_quoted, words))
+
+
+def with_command(
+    sentence: str, source: Path, target: Path | None, options: Mapping[str, Any]
+) -> str:
+    """Return a sentence that names an option with the command that denoises the file with this option, perhaps again."""
+    if not sentence.endswith(_REMOVES) or options.get("burst"):
+        return sentence
+    again = {**options, "noise": "correlated", "strength": 1.0, "overwrite": target is not None}
+    command = command_for(source, target, again)
+    return f"{sentence.removesuffix(_REMOVES)}this removes it: {command}"
+
+
+def _as_text(value: Any) -> str:
+    return ",".join(map(repr, value)) if isinstance(value, list) else str(value)
+
+
+def _quoted(word: str) -> str:
+    """Quote a word for a shell; unprintable characters use the $'...' syntax of Bash and Zsh."""
+    if word.isprintable():
+        return shlex.quote(word)
+    shown = (
+        c
+        if c.isprintable() and c not in "\\'"
+        else "".join(f"\\x{byte:02x}" for byte in os.fsencode(c))
+        for c in word
+    )
+    return f"$'{''.join(shown)}'"

@@ -1,0 +1,1 @@
+"""The paper, from noisy planes to denoised planes: groups of patches, families, the two steps, and engines."""

@@ -1,7 +1,0 @@
-"""Building blocks of the compiled kernels: decorators, SIMD vectors and small matrices."""
-
-from .compile import kernel, part
-from .linalg import padded
-from .variances import patch_variance
-
-__all__ = ["kernel", "padded", "part", "patch_variance"]
