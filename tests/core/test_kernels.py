@@ -131,6 +131,20 @@ def test_a_damaged_file_of_the_cache_is_compiled_again(tiny, kind, damage):
 
 
 @pytest.mark.slow
+def test_a_file_may_be_imported_under_several_names(tmp_path):
+    """Code in the cache names its module, which other programs may not find under that name."""
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "named.py").write_text(TINY)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    for folder, name in ((tmp_path, "package.named"), (package, "named")):
+        command = [sys.executable, "-c", f"import {name}"]
+        for printed in ("compiled 42.0\n", "42.0\n"):
+            done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)  # fmt: skip
+            assert (done.stdout, done.stderr) == (printed, "")
+
+
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_does_not_stop_the_program(tiny):
     run, cache = tiny
     (file,) = cache.rglob("*twice*.nbi")

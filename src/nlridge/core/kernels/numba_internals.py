@@ -55,7 +55,9 @@ class _Cache(FunctionCache):
     def __init__(self, function, is_simple, before_loading, on_failure):
         super().__init__(function)
         stamp = self._impl.locator.get_source_stamp()
-        self._cache_file = _CacheFile(self._cache_path, self._impl.filename_base, stamp)
+        # Cached code names its module, which differs if a file is run as a script and imported as well.
+        name = f"{function.__module__}-{self._impl.filename_base}"
+        self._cache_file = _CacheFile(self._cache_path, name, stamp)
         self._is_simple = is_simple
         self._before_loading, self._on_failure = before_loading, on_failure
 
