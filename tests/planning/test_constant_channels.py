@@ -38,7 +38,14 @@ def _mask(like):
     return channel
 
 
-EXTRA = [_constant, _nearly_constant, _mask]
+def _soft_mask(like):
+    """Its edges are soft, as those of text: 6 % of its pixels are in between."""
+    channel = _mask(like)
+    channel[..., 32:36, :] = np.linspace(255, 0, 6)[1:-1, None]
+    return channel
+
+
+EXTRA = [_constant, _nearly_constant, _mask, _soft_mask]
 
 
 @pytest.mark.parametrize("extra", EXTRA)
