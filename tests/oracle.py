@@ -146,13 +146,15 @@ def bm3d(sigma, threshold=2.7):
 # The two-sided family, in rounds.
 
 
-def two_sided(kappa):
+def two_sided(kappa, smooth=0.025):
     """Patches and pixels combined: estimate(Z, X, sigma), where sigma is the noise that is left."""
 
     def estimate(Z, X, sigma):
         n, m = X.shape
-        mean = Z.mean(axis=1, keepdims=True)
-        Z, X = Z - mean, X - X.mean(axis=1, keepdims=True)
+        mean, guide = Z.mean(axis=1, keepdims=True), X.mean(axis=1, keepdims=True)
+        Z, X = Z - mean, X - guide
+        a, b = np.sum((guide - plane(guide)) ** 2), smooth * n * sigma**2 / m
+        mean = plane(mean) + a**4 / (a**4 + b**4) * (mean - plane(mean))
         D = kappa * n * sigma**2
         inverse = np.linalg.inv(X @ X.T + D * np.eye(n))
         G = inverse @ X
@@ -163,14 +165,27 @@ def two_sided(kappa):
     return estimate
 
 
-def rounds(noisy, pilot, sigma, estimate, settings, count, keep, blend):
+def plane(patch):
+    """The plane nearest to a column of pixels; one for each of two planes of color, if their number is no square."""
+    planes = 1 if round(len(patch) ** 0.5) ** 2 == len(patch) else 2
+    side = round((len(patch) / planes) ** 0.5)
+    y, x = np.mgrid[:side, :side].reshape(2, -1)
+    basis = np.stack([np.ones(side**2), x, y], axis=1)
+    return np.concatenate(
+        [basis @ np.linalg.lstsq(basis, part)[0] for part in np.split(patch, planes)]
+    )
+
+
+def rounds(noisy, pilot, sigma, estimate, settings, count, keep, blend, kaiser=0.0):
     """The second step, on an image with less and less noise.
 
     Every other round searches for groups, each time around other reference patches. `settings` are those of the first
-    two rounds and of the later ones, both as (patch, group, stride, window, every, cost).
+    two rounds and of the later ones, both as (patch, group, stride, window, every, cost). Pixels of patches are weighted
+    by a Kaiser window.
     """
     partly, result = noisy, pilot
     corners = {}
+    of_pixels = {patch: np.outer(*2 * [np.kaiser(patch, kaiser)]) for patch, *_ in settings}
     for i in range(count):
         tau = keep * (1 - (i + 1) / count)
         patch, group, stride, window, every, cost = settings[min(i // 2, 1)]
@@ -192,8 +207,9 @@ def rounds(noisy, pilot, sigma, estimate, settings, count, keep, blend):
             left = (1 - tau / t) * denoised + tau / t * Z
             for k, (y, x) in enumerate(group_corners):
                 here = np.s_[y : y + patch, x : x + patch]
-                sums[0][here] += weights[k] * denoised[:, k].reshape(patch, patch)
-                sums[1][here] += weights[k] * left[:, k].reshape(patch, patch)
-                sums[2][here] += weights[k]
+                weight = weights[k] * of_pixels[patch]
+                sums[0][here] += weight * denoised[:, k].reshape(patch, patch)
+                sums[1][here] += weight * left[:, k].reshape(patch, patch)
+                sums[2][here] += weight
         result, partly = sums[0] / sums[2], sums[1] / sums[2]
     return result

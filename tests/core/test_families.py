@@ -238,6 +238,7 @@ def test_a_transform_that_is_not_orthonormal_is_refused():
         lambda: Bayes(noisier=-1),
         lambda: BM3D(threshold=-2),
         lambda: BM3D(kaiser=-1),
+        lambda: TwoSided(kaiser=-1),
     ],
 )
 def test_negative_parameters_are_refused(call):
@@ -258,7 +259,7 @@ def test_families_are_values(name):
 
 def test_families_have_a_readable_repr():
     assert repr(Ridge()) == "Ridge(noisier=0.05, tolerance=0.0)"
-    assert repr(TwoSided(penalty=0.5)) == "TwoSided(noisier=0.2, penalty=0.5)"
+    assert repr(TwoSided(penalty=0.5)) == "TwoSided(noisier=0.2, penalty=0.5, kaiser=0.0)"
     haar_groups = BM3D(group_transform=haar)
     assert repr(haar_groups) == "BM3D(threshold=2.7, patch_transform=dct, group_transform=haar)"
     original = BM3D(pilot_transform=biorthogonal, kaiser=2.0)

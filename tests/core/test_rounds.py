@@ -37,15 +37,16 @@ SAMPLED = Step(5, 11, stride=6, window=11, every=3)
         (4, SPARSE, SAMPLED),
     ],
 )
-def test_rounds_against_the_oracle(shape, count, second, later):
+@pytest.mark.parametrize("kaiser", [0.0, 2.0])
+def test_rounds_against_the_oracle(shape, count, second, later, kaiser):
     noisy = texture(*shape)
     pilot = oracle.step(noisy, noisy, oracle.nl_ridge(10.0, 0.2)[0], *oracle.settings_of(FIRST))
     keep, blend = (0.7, 0.4) if count > 1 else (0.0, 1.0)
     settings = oracle.settings_of(second), oracle.settings_of(later or second)
     expected = oracle.rounds(
-        noisy, pilot, 10.0, oracle.two_sided(0.4), settings, count, keep, blend
+        noisy, pilot, 10.0, oracle.two_sided(0.4), settings, count, keep, blend, kaiser
     )
-    family = TwoSided(noisier=0.2, penalty=0.4)
+    family = TwoSided(noisier=0.2, penalty=0.4, kaiser=kaiser)
     method = Recipe(family, FIRST, second, Rounds(count, keep, blend, later))
     result = denoise(noisy, 10.0, method=method)
     assert np.sqrt(np.mean((result - expected) ** 2)) < 0.01

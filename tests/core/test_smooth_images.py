@@ -21,3 +21,8 @@ def test_best_is_at_least_as_good_as_standard(name, sigma):
     image = part(name)
     standard, best = (quality(image, sigma, 0, method) for method in ("standard", "best"))
     assert best > standard - MARGIN
+
+
+@pytest.mark.parametrize(("name", "least"), [("flat", 47.5), ("ramp", 40.5)])
+def test_little_noise_is_left_in_smooth_images(name, least):
+    assert quality(part(name), 50, 0, "standard") > least

@@ -92,3 +92,31 @@ def test_color_images_without_color_stay_without_it():
     image = np.repeat(gray[..., None], 3, axis=-1)
     clean = nlridge.denoise(image, 10, channel_axis=-1, data_range=255)
     np.testing.assert_allclose(clean, clean.mean(axis=-1, keepdims=True).repeat(3, -1), atol=1e-3)
+
+
+@pytest.mark.parametrize("n", [36, 72])
+@pytest.mark.parametrize("energy", [0.0, 0.5, 1.0, 2.0, 50.0])
+def test_smooth_groups_against_the_formula_and_the_oracle(n, energy):
+    """`energy` is that of the texture which all patches of the guide share, in units of the limit of smooth ones."""
+    rng = np.random.default_rng(n)
+    side = 6
+    slope = np.tile(np.add.outer(np.arange(side), 2.0 * np.arange(side)).ravel(), n // side**2)
+    texture = np.tile((-1.0) ** np.arange(side), n // side)
+    limit = 0.025 * n * SIGMA**2 / M
+    texture *= np.sqrt(energy * limit / np.sum(texture**2))
+    X = np.repeat((100 + slope + texture)[:, None], M, axis=1)
+    Y = X + SIGMA * rng.normal(size=X.shape)
+    for estimate in (formula(SIGMA), exactly(SIGMA)):
+        difference, ratio = compared(Y, X, SIGMA, estimate)
+        assert difference < 1e-4
+        np.testing.assert_allclose(ratio, 1, rtol=1e-3)
+    error = np.sqrt(np.mean((by_kernel(Y, X) - X) ** 2))
+    if energy < 1:  # a plane has 3 parameters
+        assert error < 2 * SIGMA * np.sqrt(3 * n / side**2 / n / M)
+    if energy > 2:
+        assert error == pytest.approx(np.std((Y - X).mean(axis=1)), rel=0.05)
+
+
+def by_kernel(Y, X):
+    """What the kernel makes of a group."""
+    return run_kernel(FAMILY.refine, Y, X, SIGMA**2)[0]

@@ -173,15 +173,18 @@ _BM3D: _Rows = {
 }
 
 
-def _two_sided(penalty: float, first: Step, second: Step, rounds: Rounds) -> Recipe:
-    return Recipe(TwoSided(penalty=penalty), first, second, rounds)
+def _two_sided(
+    penalty: float, first: Step, second: Step, rounds: Rounds, kaiser: float = 0.0
+) -> Recipe:
+    return Recipe(TwoSided(penalty=penalty, kaiser=kaiser), first, second, rounds)
 
 
 # The two-sided family in rounds, chosen on the same images: "best" for quality, "standard" to be faster than
 # "nl-ridge". Both use a coarse scale, which has half the noise, and therefore the settings of half the level. At low
 # noise it hardly helps, and "standard" does without it. Later rounds, which have little noise left to remove, need fewer
 # patches (more for colors than for brightness), and compare them at some pixels only, which is faster, and better where
-# images are smooth. In the first rounds that would cost 0.05 dB on Urban100.
+# images are smooth. In the first rounds that would cost 0.05 dB on Urban100. In "best", whose patches overlap the most,
+# those of the later rounds are smaller, and the pixels in the middle of a patch count more.
 _STANDARD: dict[int, Recipe] = {
     7: _two_sided(0.52, Step(7, 24, 6, 31), Step(6, 48, 5, 31), Rounds(2, 0.6, 0.0)),
     15: _two_sided(0.5, Step(8, 16, 6, 31), Step(6, 64, 7, 33), Rounds(3, 0.65, 0.0, Step(6, 48, 7, 33, 72, 2))),
@@ -189,12 +192,13 @@ _STANDARD: dict[int, Recipe] = {
     40: _two_sided(0.48, Step(10, 16, 8, 37), Step(6, 64, 7, 37), Rounds(4, 0.6, 0.2, Step(6, 48, 7, 37, 80, 3))),
     50: _two_sided(0.5, Step(12, 16, 8, 37), Step(6, 72, 6, 37), Rounds(4, 0.55, 0.4, Step(6, 56, 7, 37, 80, 3))),
 }  # fmt: skip
+_weighted = partial(_two_sided, kaiser=2.0)
 _BEST: dict[int, Recipe] = {
-    7: _two_sided(0.52, Step(7, 24, 4, 55), Step(6, 48, 3, 65, 64), Rounds(3, 0.6, 0.0, Step(6, 40, 3, 65, 64, 2))),
-    20: _two_sided(0.5, Step(8, 16, 4, 45), Step(6, 64, 4, 65), Rounds(4, 0.65, 0.05, Step(6, 48, 3, 65, 72, 2))),
-    30: _two_sided(0.48, Step(10, 16, 5, 45), Step(6, 64, 3, 65), Rounds(4, 0.65, 0.2, Step(6, 48, 3, 55, 72, 2))),
-    40: _two_sided(0.48, Step(11, 16, 5, 45), Step(6, 72, 3, 65), Rounds(4, 0.6, 0.25, Step(6, 48, 3, 45, 80, 3))),
-    50: _two_sided(0.5, Step(13, 16, 5, 45), Step(6, 80, 3, 55), Rounds(4, 0.55, 0.45, Step(6, 64, 4, 45, 80, 3))),
+    7: _weighted(0.52, Step(7, 24, 4, 55), Step(6, 48, 3, 65, 64), Rounds(3, 0.6, 0.0, Step(5, 40, 3, 65, 64, 2))),
+    20: _weighted(0.5, Step(8, 16, 4, 45), Step(6, 56, 3, 65, 64), Rounds(4, 0.65, 0.05, Step(5, 44, 3, 65, 72, 2))),
+    30: _weighted(0.48, Step(10, 16, 5, 45), Step(6, 56, 3, 65, 64), Rounds(4, 0.65, 0.2, Step(5, 40, 3, 55, 72, 2))),
+    40: _weighted(0.48, Step(11, 16, 5, 45), Step(6, 64, 3, 65, 72), Rounds(4, 0.6, 0.25, Step(5, 40, 3, 45, 80, 3))),
+    50: _weighted(0.5, Step(13, 16, 5, 45), Step(6, 80, 3, 55), Rounds(4, 0.55, 0.45, Step(6, 64, 4, 45, 80, 3))),
 }  # fmt: skip
 
 
@@ -217,12 +221,15 @@ def _best(level: float) -> Recipe:
     # strong, small windows are better still.
     changed = partial(_with_windows, window=37) if level > 50 else _preferring_near
     rows = {top: changed(row) for top, row in _BEST.items()}
-    return replace(_two_scales(rows, level), prefilter=False)
+    small = _row(rows, level / 2)
+    if 20 < level <= 50:  # a third scale, for what changes slowly
+        small = replace(small, coarse=CoarseScale(_row(rows, level / 4), pilot_level=2))
+    return replace(_row(rows, level), coarse=CoarseScale(small), prefilter=False)
 
 
 def _preferring_near(recipe: Recipe) -> Recipe:
     """The recipe, with near patches preferred in the second step."""
-    return recipe.with_second(lambda step: replace(step, nearness=0.3))
+    return recipe.with_second(lambda step: replace(step, nearness=0.15))
 
 
 def _with_windows(recipe: Recipe, window: int) -> Recipe:

@@ -14,7 +14,16 @@ from ..arrays import as_array_like, broadcast_like, library
 from ..kernels.compile import kernel, part
 from ..kernels.linalg import ONE, ZERO, padded, panels, product, transposed
 from ..kernels.simd import LANES, splat, store
-from .family import Estimate, Estimator, Family, GroupNoise, expect_non_negative, squared_norm
+from .family import (
+    Estimate,
+    Estimator,
+    Family,
+    GroupNoise,
+    expect_kaiser,
+    expect_non_negative,
+    kaiser_window,
+    squared_norm,
+)
 
 Transform: TypeAlias = Callable[[int], Array]
 
@@ -103,9 +112,7 @@ class BM3D(Family):
     def __post_init__(self) -> None:
         if self.threshold is not None:
             expect_non_negative("threshold", self.threshold)
-        expect_non_negative("kaiser", self.kaiser)
-        if self.kaiser > 20:  # the weights of the corners must not vanish
-            raise ArgumentError("kaiser", self.kaiser, "at most 20")
+        expect_kaiser(self.kaiser)
 
     def __repr__(self) -> str:
         transforms = {
@@ -130,7 +137,7 @@ class BM3D(Family):
             partial(pilot, matrices=partial(_matrices, *bases), threshold=self.threshold),
             pilot_kernel,
             partial(parameters_of, *bases, threshold),
-            self._window,
+            kaiser_window(self.kaiser),
         )
 
     @property
@@ -140,12 +147,8 @@ class BM3D(Family):
             partial(refine, matrices=partial(_matrices, *bases)),
             refine_kernel,
             partial(parameters_of, *bases, 0),
-            self._window,
+            kaiser_window(self.kaiser),
         )
-
-    @property
-    def _window(self) -> Callable[[int], Array] | None:
-        return partial(np.kaiser, beta=self.kaiser) if self.kaiser else None
 
 
 # The formulas.

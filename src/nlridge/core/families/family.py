@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -238,6 +239,18 @@ def expect_non_negative(name: str, value: float) -> None:
         raise ArgumentError(name, value, "a non-negative number")
     if size > 1e12:  # kernels square it
         raise ArgumentError(name, value, "at most 1e12")
+
+
+def expect_kaiser(value: float) -> None:
+    """Raise an error unless the option `kaiser` of a family is a number from 0 to 20."""
+    expect_non_negative("kaiser", value)
+    if value > 20:  # the weights of the corners must not vanish
+        raise ArgumentError("kaiser", value, "at most 20")
+
+
+def kaiser_window(beta: float) -> Callable[[int], npt.ArrayLike] | None:
+    """The `Estimator.window` for the option `kaiser` of a family."""
+    return partial(np.kaiser, beta=beta) if beta else None
 
 
 def constant(*numbers: float) -> Callable[[int, int], Sequence[float]]:

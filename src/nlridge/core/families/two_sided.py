@@ -4,6 +4,9 @@ NL-Ridge combines patches (a matrix on the right), NL-Bayes pixels (a matrix on 
 ridge regression of the pilot on itself contains the matrix of NL-Bayes, so that both matrices cost one inversion. The
 family is made for rounds (see `algorithm.framework`): once part of the noise has been removed, combining twice loses
 little detail.
+
+Both matrices are for deviations from the mean patch. That patch has little noise itself, but as much as all of a smooth
+image has: where its guide is smooth, its pixels are combined as well.
 """
 
 from dataclasses import dataclass
@@ -12,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...types import Array
+from ...types import Array, Floats
 from ..arrays import all_without_waiting, identity, library, take_along_axis
 from ..kernels.compile import kernel, part
 from ..kernels.linalg import (
@@ -33,7 +36,16 @@ from ..kernels.linalg import (
 from ..kernels.orthogonal import HIGH_CONTRAST, is_too_high, orthonormal_factors, unexplained
 from ..kernels.simd import LANES, fma, larger, load, splat, store, total
 from ..kernels.variances import patch_scales
-from .family import Estimate, Estimator, Family, GroupNoise, expect_non_negative
+from .family import (
+    Estimate,
+    Estimator,
+    Family,
+    GroupNoise,
+    expect_kaiser,
+    expect_non_negative,
+    kaiser_window,
+)
+from .mean_patch import SMOOTH, slopes, smooth, smoother_mean
 from .ridge import Ridge, weights_of
 
 _BLOCK = np.intp(LANES)
@@ -50,6 +62,8 @@ class TwoSided(Family):
     penalty : float, optional
         The ridge penalty κ of the second step, as a multiple of the noise in a patch. Good values are below 1, since
         each side removes some of the noise that the other leaves.
+    kaiser : float, optional
+        As for `BM3D`, in the second step. With 0, the default, all pixels of a patch count the same.
 
     See Also
     --------
@@ -59,17 +73,19 @@ class TwoSided(Family):
     --------
     >>> from nlridge.core.families import TwoSided
     >>> TwoSided(penalty=0.45)
-    TwoSided(noisier=0.2, penalty=0.45)
+    TwoSided(noisier=0.2, penalty=0.45, kaiser=0.0)
     """
 
     noisier: float = 0.2
     penalty: float = 0.4
+    kaiser: float = 0.0
 
     stacks_planes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         expect_non_negative("noisier", self.noisier)
         expect_non_negative("penalty", self.penalty)
+        expect_kaiser(self.kaiser)
 
     @property
     def pilot(self) -> Estimator:
@@ -82,6 +98,7 @@ class TwoSided(Family):
             formula,
             two_sided_kernel,
             partial(_parameters, self.penalty),
+            kaiser_window(self.kaiser),
             correlated_kernel=correlated_two_sided_kernel,
         )
 
@@ -161,15 +178,20 @@ def refine(Y: Array, X: Array, noise: GroupNoise, penalty: float) -> Estimate:
     The weight of a patch is that of R alone, which denoises better than a weight that accounts for L as well.
     """
     left, right, w = both_sides(X, noise, penalty)
-    mean = Y @ w
-    return mean + left @ (Y - mean) @ right, weights_of(right + w, noise, Y)
+    mean: Array = Y @ w
+    deviations = left @ (Y - mean) @ right
+    if not noise.is_whitened:
+        mean = smoother_mean(mean, X @ w, noise.in_patches(X)[..., None])
+    return mean + deviations, weights_of(right + w, noise, Y)
 
 
 # The kernel.
 
 
-def _parameters(penalty: float, n: int, m: int) -> tuple[float, int]:
-    return penalty, _highest_rank(n, m)
+def _parameters(penalty: float, n: int, m: int) -> Floats:
+    return np.array(
+        [penalty, _highest_rank(n, m), slopes(n).shape[1], *slopes(n).T.flat], np.float32
+    )
 
 
 @kernel
@@ -189,7 +211,15 @@ def two_sided_kernel(Y, X, denoised, weights, n, m, variance, parameters):
     x, y = np.empty(side * size, np.float32), np.empty(side * size, np.float32)
     mean = np.empty(size, np.float32)
     _centred(x, mean, X, u, U, inside, n, m)
+    guide_mean = mean.copy()
     _centred(y, mean, Y, u, U, inside, n, m)
+    smooth(
+        mean,
+        guide_mean,
+        n,
+        np.float32(SMOOTH) * np.float32(n) * typical / U,
+        parameters[3 : 3 + np.intp(parameters[2]) * n],
+    )
     most = np.intp(parameters[1])
     W = np.zeros(padded(most + 1) * side, np.float32)
     F = np.zeros(padded(most + 1) * size, np.float32)
