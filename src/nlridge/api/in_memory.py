@@ -27,7 +27,8 @@ def frame_for(
     `levels` are the noise levels, if given, as an array that broadcasts against the image.
     """
     facts, usable = facts_of(pixels, missing, levels, options, workers)
-    return NoisyPixels(plan_for(pixels.shape, facts, options), pixels, missing, usable)
+    plan = plan_for(pixels.shape, facts, options)
+    return NoisyPixels(plan, pixels, missing, usable, outliers=facts.outliers)
 
 
 def denoise_frame(
@@ -48,6 +49,7 @@ def denoise_frame(
         progress_reporter(progress, blocks_of(frame.plan), "block") as tick,
         arrays(workers, tick, kept) as images,
     ):
+        frame.repair(workers)
         return or_unchanged(frame, denoised_image(planned_for(frame), frame, images))
 
 
@@ -57,6 +59,7 @@ def steps_of_frame(frame: NoisyPixels, workers: int, progress: Progress) -> list
         progress_reporter(progress, blocks_of(frame.plan), "block") as tick,
         arrays(workers, tick) as images,
     ):
+        frame.repair(workers)
         *pilots, result = denoised_steps(planned_for(frame), frame, images)
         return [*pilots, or_unchanged(frame, result)]
 

@@ -175,7 +175,8 @@ class MeasuredImages(Measured):
             levels = usable_levels(frame_of(self.levels, k), missing, pixels)
         if not self.noise_given:  # estimated noise is never implausible
             options = replace(options, noise=None)
-        return NoisyPixels(plan_for(pixels.shape, facts, options), pixels, missing, levels)
+        plan = plan_for(pixels.shape, facts, options)
+        return NoisyPixels(plan, pixels, missing, levels, outliers=facts.outliers)
 
     def _warn(self, doubt: str) -> None:
         if self.origin is None:  # otherwise, the noise has been judged before

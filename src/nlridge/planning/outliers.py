@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..core.kernels.extremes import beyond_neighbours
+from ..core.engines.pool import in_order
+from ..core.kernels.extremes import beyond_neighbours, sort_nine, sums_around
 from ..noise import Noise
 from ..noise.correlated import correlation_between
 from ..types import Array, Mask, Pixels, Positions
@@ -57,7 +58,8 @@ _DIFFERENCE_OF_NOISE, _SPREAD_OF_NOISE = 0.7235, 1.87  # means, in standard devi
 _STEPS = 64  # in which it is measured
 REACH = _WINDOW + _NEAR + 3
 """How far away pixels matter to whether a pixel is an outlier."""
-_BAND = 2**18  # pixels to look at at a time
+_BAND = 2**20  # pixels to look at at a time
+_TILE = 256  # side of the parts of these that are looked at more closely
 _PAIRS = 1000  # so many pixels are compared in pairs
 
 
@@ -74,17 +76,25 @@ def reach_of(plan: Plan) -> int:
     return REACH if plan.may_have_outliers.any() else 0
 
 
-def repaired(plan: Plan, pixels: Pixels, missing: Mask | None, levels: Array) -> Repaired:
+def repaired(
+    plan: Plan,
+    pixels: Pixels,
+    missing: Mask | None,
+    levels: Array,
+    known: Positions | None = None,
+    workers: int = 1,
+) -> Repaired:
     """Replace the outliers of (channels, height, width) by the median of their neighbours.
 
     `levels` are those of the stabilised noise, which broadcast against the image. A map of them says which pixels are bad,
     so that no others are looked for. Channels with hardly any noise are left as they are. If there are no outliers, the
-    pixels are those that were given.
+    pixels are those that were given. The outliers may be `known` for the noise of the plan in all channels.
     """
     if not reach_of(plan) or levels.size > len(levels):
         return Repaired(pixels, 0)
-    here = plan.may_have_outliers[:, None, None]
-    found = outliers(pixels, missing, plan.noise, np.where(here, levels, 0.0))
+    here, found = plan.may_have_outliers[:, None, None], known
+    if found is None or not here.all():
+        found = outliers(pixels, missing, plan.noise, np.where(here, levels, 0.0), workers)
     if not len(found):
         return Repaired(pixels, 0)
     result = pixels.copy()
@@ -113,26 +123,28 @@ def _medians_around(pixels: Pixels, places: Positions) -> Pixels:
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # near the limit of a type
 def outliers(
-    pixels: Pixels, missing: Mask | None, noise: Noise, levels: Array
+    pixels: Pixels, missing: Mask | None, noise: Noise, levels: Array, workers: int = 1
 ) -> npt.NDArray[np.intp]:
     """The channel, row and column of each outlier; see `repaired`."""
     _, height, width = pixels.shape
-    found = [np.empty((0, 3), np.intp)]
     if min(height, width) < 3 or not np.any(levels > 0):
-        return found[0]
+        return np.empty((0, 3), np.intp)
     units = _units(noise, len(pixels))
-    for channel in range(len(pixels)):
+
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # of this thread
+    def in_band(place: tuple[int, tuple[slice, slice]]) -> Positions:
+        channel, (rows, held) = place
         own = levels[min(channel, len(levels) - 1)]
-        if not own.any():
-            continue
-        for rows, held in _bands(height, width):
-            part = own[held] if len(own) > 1 else own
-            gone = None if missing is None else missing[channel, held]
-            y, x = _in_part(pixels[channel, held], gone, noise, part, units[channel])
-            y = y + held.start
-            here = (rows.start <= y) & (y < rows.stop)
-            found.append(np.stack([np.full_like(y, channel), y, x], axis=1)[here])
-    places = np.concatenate(found)
+        part = own[held] if len(own) > 1 else own
+        gone = None if missing is None else missing[channel, held]
+        y, x = _in_part(pixels[channel, held], gone, noise, part, units[channel])
+        y = y + held.start
+        here = (rows.start <= y) & (y < rows.stop)
+        return np.stack([np.full_like(y, channel), y, x], axis=1)[here]
+
+    noisy = [k for k in range(len(pixels)) if levels[min(k, len(levels) - 1)].any()]
+    bands = [(channel, band) for channel in noisy for band in _bands(height, width)]
+    places = np.concatenate(list(in_order(in_band, bands, workers)))
     if len(pixels) > 1 and len(places):
         places = places[_is_single_in_others(places, pixels, missing, noise, levels, units)]
     return places
@@ -201,18 +213,41 @@ def _in_part(
         apart = ~(_sums(gone, 2) > 0)[y, x]
         y, x, gap = y[apart], x[apart], gap[apart]
     candidate = _is_candidate(y, x, gap)
-    if not candidate.any():
-        return y[candidate], x[candidate]
-    # Where there are some, have a closer look.
-    here = tuple(
-        slice(max(places.min() - REACH, 0), places.max() + REACH + 1)
-        for places in (y[candidate], x[candidate])
-    )
     gaps = np.zeros(values.shape)
     gaps[y, x] = gap
-    gaps, own = gaps[here], np.broadcast_to(level, values.shape)[here]
+    found = [np.empty((2, 0), np.intp)]
+    for own, held in _tiles(y[candidate], x[candidate], values.shape):
+        part = level if level.shape == (1, 1) else level[held]
+        near = None if gone is None else gone[held]
+        places = _in_tile(values[held], near, gaps[held], noise, part, unit)
+        places += np.array([[held[0].start], [held[1].start]])
+        inside = [(a.start <= at) & (at < a.stop) for a, at in zip(own, places, strict=True)]
+        found.append(places[:, inside[0] & inside[1]])
+    rows, columns = np.concatenate(found, axis=1)
+    return rows, columns
+
+
+def _tiles(
+    y: Positions, x: Positions, shape: tuple[int, ...]
+) -> Iterator[tuple[tuple[slice, slice], tuple[slice, slice]]]:
+    """Yield the tiles of a part to which some candidates matter, and the same with the pixels around them that matter."""
+    for top in range(0, shape[0], _TILE):
+        for left in range(0, shape[1], _TILE):
+            own = slice(top, top + _TILE), slice(left, left + _TILE)
+            held = tuple(slice(max(a.start - REACH, 0), a.stop + REACH) for a in own)
+            rows, columns = held
+            near = (rows.start <= y) & (y < rows.stop) & (columns.start <= x) & (x < columns.stop)
+            if near.any():
+                yield own, (rows, columns)
+
+
+def _in_tile(
+    values: Array, gone: Mask | None, gaps: Array, noise: Noise, level: Array, unit: float
+) -> Positions:
+    """The rows and columns of the outliers among the pixels of a tile, from their `gaps`."""
+    level = np.broadcast_to(level, values.shape)
     with np.errstate(over="ignore", invalid="ignore"):  # near the limit of a type
-        jumps, busy, extremes = _structures(values[here], noise, own, unit)
+        jumps, busy, extremes = _structures(values, noise, level, unit)
     gaps = np.where(gaps > _GAP * busy, gaps / busy, 0)
     y, x = np.nonzero(gaps)
     candidates = np.zeros(gaps.shape, bool)
@@ -220,12 +255,11 @@ def _in_part(
     count, larger = (_sums(gaps > least, _WINDOW) for least in (_GAP, _GAP + 1))
     extremes = np.where((count >= _MANY) & (extremes > _AMONG_MANY * busy), extremes / busy, 0)
     if gone is not None:
-        extremes[_sums(gone[here], 2) > 0] = 0
+        extremes[_sums(gone, 2) > 0] = 0
     heavy = (count > _FEW) & (_LARGER * larger < count)
     jumps[extremes > 0] = 0  # outliers themselves
     doubtful = _among_structures(busy * gaps, busy * np.maximum(gaps, extremes), jumps)
-    y, x = np.nonzero((candidates | (extremes > 0)) & ~heavy & ~doubtful)
-    return y + here[0].start, x + here[1].start
+    return np.array(np.nonzero((candidates | (extremes > 0)) & ~heavy & ~doubtful))
 
 
 def _among_structures(single: Array, gaps: Array, jumps: Array) -> Mask:
@@ -347,9 +381,8 @@ class _Structures(NamedTuple):
 
 def _structures(values: Array, noise: Noise, level: Array, unit: float) -> _Structures:
     wide = np.pad(values, 1, "reflect")
-    height, width = values.shape
-    around = [wide[1 + y : 1 + y + height, 1 + x : 1 + x + width] for y, x in _AROUND]
-    ordered = np.sort(np.stack([values, *around]), axis=0)
+    ordered = np.empty((9, *values.shape))
+    sort_nine(wide, ordered)  # type: ignore[no-untyped-call]
     deviation = _deviation(noise, ordered[4].ravel(), level.ravel(), unit).reshape(values.shape)
     deviation = np.maximum(deviation, 1e-300)
     steps = np.diff(ordered[1:-1], axis=0)
@@ -382,10 +415,8 @@ def _means_near(a: Array) -> Array:
     return np.asarray(_sums(steps, _NEAR) / (_STEPS * _sums(np.ones_like(steps), _NEAR)))
 
 
-def _sums(a: npt.NDArray[Any], reach: int) -> npt.NDArray[np.int64]:
+def _sums(a: npt.NDArray[Any], reach: int) -> npt.NDArray[np.int32]:
     """The sums over squares around each pixel: the number of pixels, for a mask."""
-    sums = a.astype(np.int64)
-    for _ in range(2):
-        sums = np.cumsum(np.pad(sums, ((reach + 1, reach), (0, 0))), axis=0)
-        sums = (sums[2 * reach + 1 :] - sums[: -2 * reach - 1]).T
+    sums = np.empty(a.shape, np.int32)
+    sums_around(a.astype(np.int32, copy=False), reach, sums)  # type: ignore[no-untyped-call]
     return sums

@@ -15,7 +15,7 @@ from ..core.patches.matching import BRIGHT
 from ..errors import ArgumentError
 from ..noise.gaussian import leaves_units
 from ..noise.poisson import PoissonGaussianNoise
-from ..types import Mask, Pixels
+from ..types import Mask, Pixels, Positions
 from .channels import Planes
 from .levels import Levels
 from .missing import union
@@ -38,6 +38,8 @@ class NoisyPixels:
         For a frame: the factor by which its noise is stronger than that of most frames.
     around
         The pixels that these are a part of, and the part.
+    outliers
+        The outliers of the image, if they are known.
     """
 
     def __init__(
@@ -50,10 +52,12 @@ class NoisyPixels:
         repeats: bool = False,
         factor: float = 1.0,
         around: "tuple[NoisyPixels, Any] | None" = None,
+        outliers: Positions | None = None,
     ) -> None:
         self.plan, self.pixels, self.missing = plan, pixels, missing
         self.repeats, self.factor = repeats, factor
-        self._levels, self._around = levels, around
+        self._levels, self._around, self._outliers = levels, around, outliers
+        self._repaired: Repaired | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -64,13 +68,20 @@ class NoisyPixels:
         """The levels of the stabilised noise."""
         return self._levels() if callable(self._levels) else self._levels
 
-    @cached_property
+    @property
     def repaired(self) -> Repaired:
         """The pixels without outliers, and the number of outliers."""
-        if self._around is not None:
+        return self.repair()
+
+    def repair(self, workers: int = 1) -> Repaired:
+        """Find and replace the outliers with some threads, unless that was done before."""
+        if self._repaired is None and self._around is not None:
             whole, part = self._around
-            return whole.repaired._replace(pixels=whole.repaired.pixels[part])
-        return repaired(self.plan, self.pixels, self.missing, self.levels.all)
+            self._repaired = whole.repaired._replace(pixels=whole.repaired.pixels[part])
+        if self._repaired is None:
+            known = self.missing, self.levels.all, self._outliers
+            self._repaired = repaired(self.plan, self.pixels, *known, workers)
+        return self._repaired
 
     @cached_property
     def filled(self) -> Mask | None:
