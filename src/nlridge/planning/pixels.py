@@ -122,10 +122,10 @@ def _stable(noisy: NoisyPixels, channel: int) -> Image:
     if is_tensor(values):
         stable = values if leaves_units(plan.noise) else applied(plan.noise.stabilise, values)
         stable = stable * as_array_like(scale, stable)
+    elif values.dtype == np.uint8 and values.size > 256:
+        stable = _stable_values(plan, channel, np.arange(256, dtype=np.uint8))[values]
     else:
-        stable = plan.noise.stabilise(values)
-        with np.errstate(over="ignore"):  # checked below
-            stable = np.multiply(stable, scale, dtype=np.float64).astype(np.float32)
+        stable = _stable_values(plan, channel, values)
     if noisy.filled is not None:
         stable = _where(noisy.filled[channel], 0, stable)
     if not is_tensor(stable):
@@ -138,6 +138,13 @@ def _stable(noisy: NoisyPixels, channel: int) -> Image:
             f"is {plan.levels[channel]:.4g}",
         )
     return stable if noisy.filled is None else _where(noisy.filled[channel], np.nan, stable)
+
+
+def _stable_values(plan: Plan, channel: int, values: Pixels) -> Image:
+    """Stabilised and scaled values of a channel."""
+    stable = plan.noise.stabilise(values)
+    with np.errstate(over="ignore"):  # checked by the caller
+        return np.multiply(stable, plan.scales[channel], dtype=np.float64).astype(np.float32)
 
 
 def counts_of(planes: Planes, noisy: NoisyPixels) -> Image:
