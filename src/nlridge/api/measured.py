@@ -275,7 +275,12 @@ class MeasuredImages(Measured):
         if self.layout.stack is None:
             frame = self.frame(0, options, threads)
             self._warn(frame.plan.doubt)
-            yield work(frame, threads, progress)
+            result = work(frame, threads, progress)
+            if frame.outliers is not None:  # to find them once
+                known = self._measurements[0]
+                facts = replace(known.facts, outliers=frame.outliers)
+                self._measurements[0] = known._replace(facts=facts)
+            yield result
             return
         # A small image has too few blocks to keep several workers busy.
         is_small = self.pixels[0].size <= _SMALL_IMAGE

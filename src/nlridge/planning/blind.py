@@ -1,7 +1,7 @@
 """Estimate the noise of an image: white or correlated, growing with the signal or not."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 

@@ -69,6 +69,8 @@ class Repaired(NamedTuple):
     pixels: Pixels
     outliers: int
     """How many there were."""
+    places: Positions | None = None
+    """Where they were, if all channels were searched; see `outliers`."""
 
 
 def reach_of(plan: Plan) -> int:
@@ -95,11 +97,12 @@ def repaired(
     here, found = plan.may_have_outliers[:, None, None], known
     if found is None or not here.all():
         found = outliers(pixels, missing, plan.noise, np.where(here, levels, 0.0), workers)
+    places = found if here.all() else None
     if not len(found):
-        return Repaired(pixels, 0)
+        return Repaired(pixels, 0, places)
     result = pixels.copy()
     result[tuple(found.T)] = _medians_around(pixels, found)
-    return Repaired(result, len(found))
+    return Repaired(result, len(found), places)
 
 
 def variance_of_weak_outliers(pixels: Pixels, found: Positions, levels: Array) -> float:
@@ -140,7 +143,8 @@ def outliers(
         y, x = _in_part(pixels[channel, held], gone, noise, part, units[channel])
         y = y + held.start
         here = (rows.start <= y) & (y < rows.stop)
-        return np.stack([np.full_like(y, channel), y, x], axis=1)[here]
+        places = np.stack([np.full_like(y, channel), y, x], axis=1)
+        return np.asarray(places[here])
 
     noisy = [k for k in range(len(pixels)) if levels[min(k, len(levels) - 1)].any()]
     bands = [(channel, band) for channel in noisy for band in _bands(height, width)]

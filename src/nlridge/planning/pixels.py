@@ -39,7 +39,7 @@ class NoisyPixels:
     around
         The pixels that these are a part of, and the part.
     outliers
-        The outliers of the image, if they are known.
+        The outliers of the image, if they are known; they are kept once they have been found in all channels.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class NoisyPixels:
     ) -> None:
         self.plan, self.pixels, self.missing = plan, pixels, missing
         self.repeats, self.factor = repeats, factor
-        self._levels, self._around, self._outliers = levels, around, outliers
+        self._levels, self._around, self.outliers = levels, around, outliers
         self._repaired: Repaired | None = None
 
     @property
@@ -79,8 +79,9 @@ class NoisyPixels:
             whole, part = self._around
             self._repaired = whole.repaired._replace(pixels=whole.repaired.pixels[part])
         if self._repaired is None:
-            known = self.missing, self.levels.all, self._outliers
+            known = self.missing, self.levels.all, self.outliers
             self._repaired = repaired(self.plan, self.pixels, *known, workers)
+            self.outliers = self._repaired.places
         return self._repaired
 
     @cached_property

@@ -54,7 +54,9 @@ class Strips(Generic[_Result]):
     ) -> None:
         """`finish` receives the rows of a strip and both results for them; it is called from several threads."""
         self._denoisers, self._finish = denoisers, finish
-        covering = settings.patch_size - 1  # the largest distance of a pixel from the corner of a patch
+        covering = (
+            settings.patch_size - 1
+        )  # the largest distance of a pixel from the corner of a patch
         reached = [reach([line], shape, settings).rows for line in grid]
         at = window.rows.start
         ends = [*(rows.start for rows in reached[1:]), reached[-1].stop]
@@ -71,7 +73,8 @@ class Strips(Generic[_Result]):
             self._first.append(sum(one.stop <= top for one in reached))
             at = rows.stop
         self._lock = threading.Lock()
-        self._blocks: list[list[BlockSums | None]] = [[None] * len(line) for line in grid]
+        self._blocks: list[dict[int, BlockSums]] = [{} for _ in grid]
+        """The blocks of each line, by their place in it."""
         self._missing = list(map(len, grid))
         self._next = 0
         """The first strip that has not been begun."""
@@ -85,8 +88,9 @@ class Strips(Generic[_Result]):
             begun = []
             while self._next < len(self._missing) and self._missing[self._next] == 0:
                 k, first = self._next, self._first[self._next]
-                self._blocks[:first] = [[]] * first  # those of strips that have been begun
-                begun.append((k, sum(self._blocks[first : k + 1], [])))
+                blocks = [own[j] for own in self._blocks[first : k + 1] for j in range(len(own))]
+                begun.append((k, blocks))
+                self._blocks[:first] = [{}] * first  # needed no longer
                 self._next += 1
         for k, blocks in begun:
             if len(self._strips[k].rows):
@@ -99,9 +103,7 @@ class Strips(Generic[_Result]):
     def _added_up(self, k: int, blocks: Sequence[BlockSums]) -> tuple[Image, Image]:
         """Both results for a strip."""
         strip, held = self._strips[k], self._held[k]
-        sums = [
-            np.zeros((len(part), *map(len, held)), np.float32) for part in blocks[0][2:]
-        ]
+        sums = [np.zeros((len(part), *map(len, held)), np.float32) for part in blocks[0][2:]]
         for block in blocks:
             for part, image in zip(block[2:], sums, strict=True):
                 block.window.add(part, image, held)
