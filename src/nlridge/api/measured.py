@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -183,6 +184,13 @@ class MeasuredImages(Measured):
             warn_about(doubt)
 
     def _missing(self, k: int) -> Mask | None:
+        return self._missing_in_image if self.layout.stack is None else self._missing_in(k)
+
+    @cached_property
+    def _missing_in_image(self) -> Mask | None:
+        return self._missing_in(0)
+
+    def _missing_in(self, k: int) -> Mask | None:
         may_be_all = self.layout.stack is not None
         return missing_pixels(self.pixels[k], frame_of(self.masked, k), may_be_all=may_be_all)
 

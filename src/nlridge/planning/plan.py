@@ -235,7 +235,8 @@ def covariance_of(noise: Noise, levels: Array, sample: Pixels) -> Array:
     units = np.where(levels > 0, levels, np.inf)
     with np.errstate(over="ignore"):
         # Clipped to avoid overflow; `stabilised` raises an error for pixels so bright.
-        relative = np.clip(noise.stabilise(sample) / units[:, None], -1e100, 1e100)
+        relative = np.divide(noise.stabilise(sample), units[:, None], dtype=np.float64)
+        np.clip(relative, -1e100, 1e100, out=relative)
     relative[~changing_channels(sample)] = 0
     return np.cov(relative, bias=True)
 
