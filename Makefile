@@ -100,12 +100,16 @@ $(VENV)/%: pyproject.toml
 .venv-napari/%: pyproject.toml
 	$(environment)
 
-# Which needs Python 3.12: the usual one, or another.
-.venv-vapoursynth/%: PYTHON = $(or $(shell for python in python3 python3.14 python3.13 python3.12 \
+# VapourSynth needs Python 3.12: the usual one, or another.
+.venv-vapoursynth/% .venv-filters/%: PYTHON = $(or $(shell for python in python3 python3.14 python3.13 python3.12 \
 	"$$(pyenv root 2>/dev/null)"/versions/3.1[2-9]*/bin/python3; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$python && break; done), \
 	$(error VapourSynth needs Python 3.12 or later))
 .venv-vapoursynth/%: pyproject.toml
+	$(environment)
+
+# What benchmarks of other filters run: python -m benchmarks --only frontier.
+.venv-filters/%: pyproject.toml
 	$(environment)
 
 # What pip would never choose.
@@ -121,4 +125,4 @@ define environment
 endef
 
 clean:
-	rm -rf $(VENV) .venv-napari .venv-vapoursynth .venv-oldest .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis site demo.png
+	rm -rf $(VENV) .venv-napari .venv-vapoursynth .venv-filters .venv-oldest .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis site demo.png

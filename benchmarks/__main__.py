@@ -29,6 +29,7 @@ from . import (
     smooth,
     speed,
     statements,
+    strengths,
     studio,
     sure,
     tensors,
@@ -59,6 +60,7 @@ MEASUREMENTS = {
     "resources": resources,
     "sure": sure,
     "statements": statements,
+    "strengths": strengths,
     "studio": studio,
     "tensors": tensors,
     "video": video,
@@ -66,6 +68,8 @@ MEASUREMENTS = {
     "migrating": migrating,
     "formats": formats,
 }
+
+LEFT_OUT = ("guard", "large", "strengths", "studio", "video")
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
 parser.add_argument(
@@ -76,9 +80,10 @@ parser.add_argument(
     "--only",
     choices=MEASUREMENTS,
     nargs="+",
-    # "large" takes a long time, and 15 GB of disk; so does the long video of "video". "studio" needs Chromium.
-    default=[name for name in MEASUREMENTS if name not in ("guard", "large", "studio", "video")],
-    help="measurements to run (default: all but guard, large, studio and video)",
+    # "large" takes a long time, and 15 GB of disk; so does the long video of "video". "studio" needs Chromium, and
+    # "strengths" the filters of others.
+    default=[name for name in MEASUREMENTS if name not in LEFT_OUT],
+    help=f"measurements to run (default: all but {', '.join(LEFT_OUT)})",
 )
 measuring.add_arguments(parser)
 results.add_arguments(parser)

@@ -6,6 +6,8 @@ A page has `<!-- figures: NAME -->` and `<!-- end of figures -->` where the tabl
 import re
 from pathlib import Path
 
+from .frontier import name_in_plot
+from .peers import is_independent
 from .published import BARBARA, BEST_UNTRAINED, DNCNN, PEERS, TABLE_2
 from .results import load
 
@@ -264,6 +266,23 @@ def _memory_of_tensors(results):
     ]
 
 
+def _frontier(results):
+    columns = {
+        "ms, 25": "ms at 25",
+        "dB, 25": "dB at 25",
+        "ms, 50": "ms at 50",
+        "dB, 50": "dB at 50",
+    }
+    rows = sorted(results["frontier"].items(), key=lambda row: row[1]["ms at 25"])
+    return ["", *columns], [
+        [
+            name_in_plot(method) if is_independent(method) else _label(method),
+            *(_number(values, key, ".0f" if "ms" in key else ".2f") for key in columns.values()),
+        ]
+        for method, values in rows
+    ]
+
+
 TABLES = {
     "Set12": _set12,
     "seconds and quality": _seconds_and_quality,
@@ -280,6 +299,7 @@ TABLES = {
     "migrating": _migrating,
     "tensors": _tensors,
     "memory of tensors": _memory_of_tensors,
+    "frontier": _frontier,
 }
 
 if __name__ == "__main__":

@@ -21,39 +21,56 @@ def add_arguments(parser):
         default=list(SCENES),
         help="scenes whose sums are compared (default: all)",
     )
+    parser.add_argument(
+        "--sum-draws",
+        type=int,
+        default=1,
+        help="how often noise is drawn; with more than one, means and their standard errors (default: 1)",
+    )
 
 
 def run(options):
     print("\nchange of the sum of an image (%); noise that is known or estimated\n")
     print(f"| image | known | {' | '.join(_KINDS)} | estimated (auto) |")
     print("|---|---|" + "---|" * (len(_KINDS) + 1))
-    for name, noisy, known in shown(list(_images(options)), "sums"):
-        _row(name, noisy, known)
+    for draws in shown(list(_images(options)), "sums"):
+        _row(*zip(*draws, strict=True))
 
 
-def _row(name, noisy, known):
-    cells, found = ["" if known is None else _change(noisy, known)], ""
+def _row(names, images, noises):
+    """Print the changes of the sums of some images of a scene."""
+    columns = [_changes(images, noises)]
+    found = noises
     for kind in _KINDS:
         try:
-            found = nlridge.estimate_noise(noisy, kind=kind)
-            cells.append(_change(noisy, found))
+            found = [nlridge.estimate_noise(image, kind=kind) for image in images]
+            columns.append(_changes(images, found))
         except ValueError:  # the image has no such noise
-            cells.append("-")
-    print(f"| {name} | {' | '.join(cells)} | {found} |", flush=True)
+            columns.append("-")
+    print(f"| {names[0]} | {' | '.join(columns)} | {found[0]} |", flush=True)
+
+
+def _changes(images, noises):
+    """The mean change in percent, and its standard error if there are several images."""
+    if None in noises:
+        return ""
+    values = [_change(image, noise) for image, noise in zip(images, noises, strict=True)]
+    error = f" ± {np.std(values, ddof=1) / np.sqrt(len(values)):.3f}" if len(values) > 1 else ""
+    return f"{np.mean(values):+.3f}{error}"
 
 
 def _change(noisy, noise):
     clean = nlridge.denoise(noisy, noise=noise)
-    return f"{100 * (np.nansum(clean, dtype=float) / np.nansum(noisy, dtype=float) - 1):+.3f}"
+    return 100 * (np.nansum(clean, dtype=float) / np.nansum(noisy, dtype=float) - 1)
 
 
 def _images(options):
-    """Yield the name, the noisy image and the noise of each scene; the noise of a file is not known."""
+    """Yield the draws of each scene: its name, the noisy image and the noise; that of a file is not known."""
     for scene in options.sums:
-        yield from SCENES[scene]()
+        yield from zip(*(SCENES[scene](draw) for draw in range(options.sum_draws)), strict=True)
     file = Path(options.data or "") / "hard" / "spitzer_example_image.fits"
     if file.exists():
-        yield file.name, np.array(read(file).layers[0].pixels, np.float32), None
+        yield [(file.name, np.array(read(file).layers[0].pixels, np.float32), None)]
 
 
 def star_field(seed, density, width, background=4.0, size=_SIZE):
@@ -81,7 +98,7 @@ def cells(seed, peak, size=_SIZE):
     return peak * (0.03 + image)
 
 
-def _with_each_noise(name, clean, seed):
+def _with_each_noise(name, clean, *seed):
     """Yield an image with white, growing and correlated noise."""
     rng = np.random.default_rng(seed)
     sigma = 0.1 * float(clean.mean())
@@ -97,21 +114,26 @@ def _with_each_noise(name, clean, seed):
     yield f"{name}, correlated", clean + noise, nlridge.CorrelatedNoise.from_kernel(sigma, kernel)
 
 
-def _stars():
+def _other(draw):
+    """What is appended to the seed of the first draw for the others."""
+    return [draw] if draw else []
+
+
+def _stars(draw=0):
     for seed, (density, width) in enumerate(((0.002, 1.0), (0.01, 1.3), (0.05, 1.3), (0.05, 2.5))):
         name = f"stars, {density:g} per pixel, width {width:g}"
-        yield from _with_each_noise(name, star_field(seed, density, width), seed)
+        yield from _with_each_noise(name, star_field(seed, density, width), seed, *_other(draw))
 
 
-def _cells():
+def _cells(draw=0):
     for seed, peak in enumerate((20.0, 200.0)):
-        yield from _with_each_noise(f"cells, peak {peak:g}", cells(seed, peak), seed)
+        yield from _with_each_noise(f"cells, peak {peak:g}", cells(seed, peak), seed, *_other(draw))
 
 
-def _photons():
+def _photons(draw=0):
     shape = cells(0, 1.0)
     for seed, mean in enumerate((0.2, 0.5, 1, 2, 5, 10, 50)):
-        counts = np.random.default_rng(seed).poisson(shape * (mean / shape.mean()))
+        counts = np.random.default_rng([seed, *_other(draw)]).poisson(shape * (mean / shape.mean()))
         yield f"photons, {mean:g} per pixel", counts, nlridge.PoissonGaussianNoise(1.0)
 
 

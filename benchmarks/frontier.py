@@ -1,13 +1,15 @@
 """Quality against time, as a plot: methods of this package and others measured in the same run, and published values.
 
-Seconds are for 512 x 512 pixels; PSNR is the mean over Set12 (or scikit-image's images).  Networks that are trained on
-each image are not timed again: their seconds are those of the measurement of PSNR, in proportion to the pixels.
-Published values are drawn as lines, since times measured on other machines are not comparable.  The figures are saved
-beside the picture, from which --redraw draws it again.
+Seconds are those of the processor for 512 x 512 pixels, so that neither other programs nor the number of cores count;
+PSNR is the mean over Set12 (or scikit-image's images).  Networks that are trained on each image are not timed again:
+their seconds are those of the measurement of PSNR, in proportion to the pixels.  Published values are drawn as lines,
+since times measured on other machines are not comparable.  The figures are saved beside the picture, from which --redraw
+draws it again.
 """
 
 import csv
 import time
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,17 +18,34 @@ import numpy as np
 from .images import image_sets, with_noise
 from .measuring import is_trained, measured
 from .methods import denoiser
+from .peers.ffmpeg import FILTERS
 from .progress import shown
-from .published import SET12
+from .published import PEERS, SET12
+from .results import record
 from .speed import images_of_512, methods
 
 _GRAY = "#6b7280"
+# Filters of other programs, and a network that was trained before; those that are not installed are left out.
+_PEERS = (
+    "bm3dcpu",
+    "bm3dcpu,step=4",
+    "bm3dcpu,step=3,range=16",
+    "vapoursynth_bm3d",
+    *(f"ffmpeg,filter={name}" for name in FILTERS),
+    "dncnn",
+)
+_NAMES = PEERS | {"vapoursynth_bm3d": "VapourSynth-BM3D"}
 # Offsets of labels from their points, so that none hides another.
 _BESIDE = {
+    "best": (9, -12),
+    "dncnn": (-40, 9),
     "nl-ridge": (9, -4),
-    "nl-bayes": (9, 2),
-    "bm3d": (-44, -17),
+    "nl-bayes": (-18, 9),
+    "bm3d": (8, -15),
     "bm3d package": (-44, -18),
+    "preview": (-74, 1),
+    "bm3dcpu,step=4": (6, -14),
+    "bm3dcpu,step=3,range=16": (-128, -3),
 }
 
 
@@ -40,7 +59,7 @@ def add_arguments(parser):
     parser.add_argument(
         "--frontier-methods",
         nargs="+",
-        help="methods of that plot, as described in benchmarks/methods.py (default: all of the package, and other packages)",
+        help="methods of that plot, as described in benchmarks/methods.py (default: all of the package, and others)",
     )
     parser.add_argument(
         "--picture",
@@ -70,7 +89,15 @@ def run(options):
             csv.writer(file).writerows([Point._fields, *points])
     print(f"\nsigma {sigma:g}: seconds for 512 x 512, mean PSNR, number of images")
     for point in points:
-        print(f"  {point.method:22s} {point.seconds:8.3f} s {point.psnr:7.2f} dB {point.images:4d}")
+        print(f"  {point.method:26s} {point.seconds:8.3f} s {point.psnr:7.2f} dB {point.images:4d}")
+    figures = {
+        point.method: {
+            f"ms at {sigma:g}": round(1e3 * point.seconds, 1),
+            f"dB at {sigma:g}": round(point.psnr, 2),
+        }
+        for point in points
+    }
+    record(options, "frontier", figures)
     whole = options.data and options.part is None
     _draw(points, sigma, SET12.get(sigma, {}) if whole else {}, options.picture)
     print(f"  {options.picture}, {saved}", flush=True)
@@ -86,7 +113,7 @@ def _read(path):
 
 def _measured(options):
     sigma = options.frontier_sigma
-    names = options.frontier_methods or list(methods(skip_slow=False))
+    names = options.frontier_methods or [*methods(skip_slow=False), *_installed(_PEERS, sigma)]
     seconds = _seconds(names, images_of_512(options)[0], sigma)
     sets = image_sets(options.data, ["set12"] if options.data else None, options.part)
     pixels = {file: image.size for images in sets.values() for _, file, image in images}
@@ -101,20 +128,38 @@ def _measured(options):
     return points
 
 
+def _installed(names, sigma):
+    """Those of some methods that run here."""
+    found = []
+    for name in names:
+        try:
+            denoiser(name)(np.full((64, 64), 128, np.float32), sigma)
+            found.append(name)
+        except (ImportError, FileNotFoundError) as error:
+            print(f"{name} is left out: {error}")
+    return found
+
+
 def _seconds(names, image, sigma):
-    """The shortest time of each method that is not trained on the image, measured in turn."""
+    """The least seconds of the processor of each method that is not trained on the image, measured in turn."""
     noisy = with_noise(image[1], sigma, image[0])
-    calls = {name: denoiser(name) for name in names}
+    calls = {name: denoiser(name, workers=1) for name in names}
     calls = {name: call for name, call in calls.items() if not is_trained(call)}
-    shortest = dict.fromkeys(calls, np.inf)
+    least = dict.fromkeys(calls, np.inf)
     for call in calls.values():
         call(noisy[:64, :64], sigma)
     for turn in range(3):
         for name, call in shown(calls.items(), f"seconds, turn {turn + 1} of 3"):
-            start = time.perf_counter()
-            call(noisy, sigma)
-            shortest[name] = min(shortest[name], time.perf_counter() - start)
-    return shortest
+            # Another program measures itself.
+            measure = getattr(call, "processor_seconds", partial(_own_seconds, call))
+            least[name] = min(least[name], measure(noisy, sigma))
+    return least
+
+
+def _own_seconds(call, noisy, sigma):
+    start = time.process_time()
+    call(noisy, sigma)
+    return time.process_time() - start
 
 
 def _draw(points, sigma, published, path):
@@ -141,7 +186,7 @@ def _draw(points, sigma, published, path):
         mine = name in ours
         axes.plot(seconds[name], quality[name], "o", ms=9, color="#2563eb" if mine else "#f59e0b")
         axes.annotate(
-            f'"{name}"' if mine else name.split(",")[0].replace("_", " "),
+            f'"{name}"' if mine else name_in_plot(name),
             (seconds[name], quality[name]),
             xytext=_BESIDE.get(name, (7, 6)),
             textcoords="offset points",
@@ -153,7 +198,7 @@ def _draw(points, sigma, published, path):
                       textcoords="offset points", ha="right", color=_GRAY)  # fmt: skip
     axes.set_xscale("log")
     axes.set_xlim(min(seconds.values()) / 1.6, max(seconds.values()) * 2.2)
-    axes.set_xlabel("seconds for 512 × 512 pixels, two cores, one run")
+    axes.set_xlabel("seconds of the processor for 512 × 512 pixels, one run")
     number = max(point.images for point in points)
     axes.set_ylabel(f"mean PSNR of {number} images, sigma {sigma:g} (dB)")
     axes.xaxis.set_major_formatter("{x:g}")
@@ -161,3 +206,12 @@ def _draw(points, sigma, published, path):
     axes.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
     figure.savefig(path)
+
+
+def name_in_plot(name):
+    """The words for a method of others in the plot."""
+    method, *options = name.split(",")
+    if method == "ffmpeg":
+        return f"FFmpeg {options[0].partition('=')[2]}"
+    method = _NAMES.get(method, method)
+    return " ".join([method, *(option.replace("=", " ") for option in options)])

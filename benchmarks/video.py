@@ -16,6 +16,7 @@ import numpy as np
 
 import nlridge
 
+from . import chroma
 from .clips import hard_clips, noise_of
 from .images import psnr, with_noise
 from .progress import shown
@@ -259,4 +260,10 @@ seconds = time.perf_counter() - start
 print(json.dumps(dict(before=before, early=early, peak=peak(), seconds=seconds)))
 """
 
-PARTS = {"clips": _clips, "volumes": _volumes, "nasty": _nasty, "memory": _memory}
+PARTS = {
+    "clips": _clips,
+    "chroma": chroma.run,
+    "volumes": _volumes,
+    "nasty": _nasty,
+    "memory": _memory,
+}

@@ -74,9 +74,9 @@ def camera(kind, rng):
     """Draw a camera."""
     telephone = kind in ("telephone", "video") or (kind in ("heic", "gray") and rng.random() < 0.5)
     few = 20 if telephone else 60
-    denoises = kind != "raw" and rng.random() < 0.7
+    denoises = kind != "raw" and rng.random() < 0.8
     return {
-        "photons": np.exp(rng.uniform(np.log(few), np.log(3000 if telephone else 10_000))),
+        "photons": np.exp(rng.uniform(np.log(few), np.log(3000 if telephone else 15_000))),
         "read": np.exp(rng.uniform(np.log(0.3), np.log(6))),
         "exposure": np.exp(rng.uniform(np.log(0.15), np.log(1.6))),
         "balance": (rng.uniform(1.3, 2.5), 1.0, rng.uniform(1.2, 2.4)),
@@ -88,15 +88,24 @@ def camera(kind, rng):
         "contrast": rng.uniform(-0.1, 0.6),
         "black": rng.uniform(0, 12) if rng.random() < 0.4 else 0.0,
         "color_blur": rng.uniform(0.4, 3.5) if rng.random() < (0.6 if kind != "raw" else 0.15) else 0,
-        "soften": rng.uniform(0, 0.6) if denoises else 0.0,
-        "wiener": rng.uniform(0.2, 1.0) if denoises and rng.random() < 0.6 else 0.0,
-        "coring": rng.uniform(0.3, 2.5) if denoises and rng.random() < 0.6 else 0.0,
-        "sharpen": rng.uniform(0, 1.2) if rng.random() < 0.7 else 0.0,
-        "radius": rng.uniform(0.5, 1.4),
+        "soften": rng.uniform(0.3, 1.1) if denoises and rng.random() < 0.7 else 0.0,
+        "wiener": rng.uniform(0.2, 1.0) if denoises and rng.random() < 0.3 else 0.0,
+        "coring": np.exp(rng.uniform(-1, 1.8)) if denoises and rng.random() < 0.6 else 0.0,
+        "adaptive": _adaptive(rng) if denoises and rng.random() < 0.7 else None,
+        "sharpen": rng.uniform(0, 1.2) if rng.random() < 0.5 else 0.0,
+        "radius": rng.uniform(0.5, 2.0),
         "scale": _scale(kind, rng),
         "quality": int(rng.integers(60, 101)) if rng.random() < 0.7 else int(rng.integers(85, 101)),
         "subsampling": int(rng.integers(3)),
     }  # fmt: skip
+
+
+def _adaptive(rng):
+    """Noise reduction at several scales: how much of the noise is removed at each, from fine to coarse, and of colors."""
+    strength, decay = rng.uniform(0.4, 1.0), rng.uniform(0.3, 1.0)
+    brightness = [strength * decay**scale for scale in range(int(rng.integers(1, 5)))]
+    colors = [rng.uniform(0.6, 1.0) * rng.uniform(0.6, 1.0) ** scale for scale in range(4)]
+    return brightness, colors, rng.uniform(0.8, 3.0)
 
 
 def _scale(kind, rng):
@@ -111,11 +120,8 @@ def _developed_shot(kind, scene, rng):
     mosaic = light[..., 1].copy()
     mosaic[::2, ::2], mosaic[1::2, 1::2] = light[::2, ::2, 0], light[1::2, 1::2, 2]
     frames = 4 if kind == "video" else 1
-    noisy = []
-    for _ in range(frames):
-        counts = rng.poisson(mosaic * c["photons"]) + rng.normal(0, c["read"], mosaic.shape)
-        noisy.append(_developed(counts / c["photons"], c))
-    truth = _developed(mosaic, c)
+    noisy = [_developed(_counts(mosaic, c, rng), c) for _ in range(frames)]
+    truth = _truth(mosaic, c, rng)
     if c["scale"] != 1:
         noisy, truth = [_resized(x, c["scale"]) for x in noisy], _resized(truth, c["scale"])
     if kind == "gray":
@@ -126,6 +132,22 @@ def _developed_shot(kind, scene, rng):
     survived = np.sum((stored.astype(float) / _unit(stored) - without / _unit(stored)) * added)
     left = max(survived / np.sum(added**2), 0) * added.std()
     return Shot(kind, stored, (truth * _unit(stored)).astype(np.float32), left, _unit(stored))
+
+
+_SHOTS = 6  # of which the truth is the mean, if it is not the picture of a scene without noise
+
+
+def _truth(mosaic, c, rng):
+    """What the camera makes of the scene on average: noise reduction removes details, too, where there is noise."""
+    if not (c["adaptive"] or c["wiener"] or c["coring"]):
+        return _developed(mosaic, c)
+    return np.mean([_developed(_counts(mosaic, c, rng), c) for _ in range(_SHOTS)], axis=0)
+
+
+def _counts(mosaic, c, rng):
+    """The mosaic that the camera sees."""
+    counts = rng.poisson(mosaic * c["photons"]) + rng.normal(0, c["read"], mosaic.shape)
+    return counts / c["photons"]
 
 
 def _unit(pixels):
@@ -147,11 +169,15 @@ def _developed(mosaic, c):
     rest = rgb - y[..., None]
     if c["color_blur"]:
         rest = ndimage.gaussian_filter(rest, (c["color_blur"], c["color_blur"], 0))
+    if c["adaptive"]:
+        of_brightness, of_colors, threshold = c["adaptive"]
+        y = _adapted(y, of_brightness, threshold)
+        rest = np.stack([_adapted(rest[..., k], of_colors, threshold) for k in range(3)], axis=-1)
     if c["wiener"]:
         y = (1 - c["wiener"]) * y + c["wiener"] * _less_noise(y)
     if c["coring"]:
         y = _cored(y, c["coring"])
-    y = (1 - c["soften"]) * y + c["soften"] * ndimage.gaussian_filter(y, 0.8)
+    y = ndimage.gaussian_filter(y, c["soften"])
     y = y + c["sharpen"] * (y - ndimage.gaussian_filter(y, c["radius"]))
     return np.clip(y[..., None] + rest, 0, 255)
 
@@ -180,6 +206,18 @@ def _less_noise(y):
     variance = np.maximum(ndimage.uniform_filter(y**2, 5) - mean**2, 1e-9)
     noise = np.quantile(variance, 0.25)
     return mean + np.maximum(1 - noise / variance, 0) * (y - mean)
+
+
+def _adapted(plane, strengths, threshold):
+    """Without a share of the noise at each scale, but where there are details."""
+    kept, smooth = 0.0, plane
+    for scale, strength in enumerate(strengths):
+        coarse = ndimage.gaussian_filter(smooth, 0.7 * 2**scale)
+        details, smooth = smooth - coarse, coarse
+        variance = ndimage.uniform_filter(details**2, 2 ** (scale + 1) + 3)
+        noise = threshold**2 * np.quantile(variance[:: scale + 1, :: scale + 1], 0.25) + 1e-12
+        kept = kept + (1 - strength / (1 + (variance / (2 * noise)) ** 2)) * details
+    return kept + smooth
 
 
 def _cored(y, strength):

@@ -19,6 +19,7 @@ folders = SimpleNamespace(
     weights=Path(os.environ.get("NLRIDGE_WEIGHTS", "weights")),
     checkpoints=Path(os.environ.get("NLRIDGE_CHECKPOINTS", "results/checkpoints")),
     checkouts=Path(os.environ.get("NLRIDGE_CHECKOUTS", "checkouts")),
+    filters=Path(os.environ.get("NLRIDGE_FILTERS", ".venv-filters")),
 )
 """Where the user's files are."""
 
@@ -29,6 +30,7 @@ _ABOUT = {
     "weights": "weights of the networks that were trained before",
     "checkpoints": "states of the networks that are trained on each image",
     "checkouts": "the user's copies of other authors' code",
+    "filters": "the environment with VapourSynth and its plug-ins, which `make .venv-filters/bench-filters` makes",
 }
 
 

@@ -13,6 +13,7 @@ local dt = require "darktable"
 
 local NAME = "nlridge"
 local METADATA = {"title", "description", "creator", "publisher", "rights", "notes"}
+local CAMERA_NOISE = {"denoiseprofile", "rawdenoise"}  -- denoise (profiled) and raw denoise
 local LABELS = {"red", "yellow", "green", "blue", "purple"}
 
 dt.preferences.register(NAME, "command", "string", "nlridge: command",
@@ -56,12 +57,44 @@ local function copy_metadata(old, new)
   new.rating = old.rating
 end
 
--- A style is the only way by which scripts copy a history.
+-- A history, as a style in XML, in which modules that go by the noise of the camera are turned off: there is none left.
+local function without_denoising(text)
+  return (text:gsub("<plugin>.-</plugin>", function(plugin)
+    for _, operation in ipairs(CAMERA_NOISE) do
+      if plugin:find("<operation>" .. operation .. "</operation>", 1, true) then
+        return (plugin:gsub("<enabled>1</enabled>", "<enabled>0</enabled>"))
+      end
+    end
+  end))
+end
+
+local function style_named(name)
+  for _, style in ipairs(dt.styles) do
+    if style.name == name then return style end
+  end
+end
+
+-- A style is the only way by which scripts copy a history, and its file the only way to change one.
 local function copy_history(old, new)
   if not old.is_altered then return end
-  local name = "nlridge (temporary) " .. old.id
+  local name = "nlridge-" .. old.id
   local style = dt.styles.create(old, name, "")
   if style == nil then return end
+  dt.styles.export(style, dt.configuration.tmp_dir, true)
+  local path = dt.configuration.tmp_dir .. "/" .. name .. ".dtstyle"
+  local file = io.open(path, "rb")
+  if file then
+    local text = file:read("a")
+    file:close()
+    file = io.open(path, "wb")
+    file:write(without_denoising(text))
+    file:close()
+    dt.styles.delete(style)
+    dt.styles.import(path)
+    os.remove(path)
+    style = style_named(name)
+    if style == nil then return end
+  end
   dt.styles.apply(style, new)
   dt.styles.delete(style)
   for _, tag in ipairs(dt.tags.get_tags(new)) do

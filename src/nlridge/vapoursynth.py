@@ -15,12 +15,12 @@ import numpy.typing as npt
 import vapoursynth as vs
 
 from .api.arguments import checked_workers
-from .api.sequences import checked_frames
+from .api.sequences import checked_frames, with_similar
 from .apps.jobs.frames import adjustments_of, sigma_of
 from .core.algorithm.settings import Recipe
 from .core.algorithm.tuning import Tuning
 from .errors import ArgumentError, ArgumentTypeError
-from .files.video.pixels import Parts
+from .files.video.pixels import Parts, luma_of
 from .noise import Noise
 from .planning.doubts import warn_about
 from .planning.frames import SourceFrame
@@ -48,7 +48,7 @@ def denoise(
     """Remove noise from a clip.
 
     Similar patches are also searched for in the frames before and after. Luma and chroma are denoised separately, each
-    at its own size; red, green and blue are denoised together.
+    at its own size, but similar patches of chroma are those of the luma; red, green and blue are denoised together.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def denoise(
     -------
     vapoursynth.VideoNode
         A clip of the same format, length and properties. Frames are those of `nlridge.denoise` with ``time_axis``, bit
-        for bit; integers are rounded and clipped.
+        for bit, and those of chroma of `nlridge.denoise_frames` with ``similar``; integers are rounded and clipped.
 
     Examples
     --------
@@ -87,7 +87,9 @@ def denoise(
         level = sigma_of(_as_list(sigma), parts, number)
         tuned = adjustments_of({"strength": strength, "color": color}, parts, number)
         options = checked_options(level, noise, method, peak, Tuning(**tuned), None)
-        streams.append(_Stream(_reader(read, planes, options), clip.num_frames, options, threads))
+        streams.append(
+            _Stream(_reader(read, planes, parts, options), clip.num_frames, options, threads)
+        )
 
     def with_denoised_planes(n: int, f: vs.VideoFrame) -> vs.VideoFrame:
         frame = f.copy()
@@ -125,18 +127,23 @@ def _as_list(sigma: Any) -> Any:
 
 
 def _reader(
-    read: Callable[[int], vs.VideoFrame], planes: tuple[int, ...], options: Options
+    read: Callable[[int], vs.VideoFrame], planes: tuple[int, ...], parts: Parts, options: Options
 ) -> Callable[[int], SourceFrame]:
     """Return the function that reads some planes of a frame as an image."""
 
-    def image(number: int) -> SourceFrame:
-        frame = read(number)
+    def pixels_of(frame: vs.VideoFrame, planes: tuple[int, ...]) -> Pixels:
         pixels = np.stack([np.asarray(frame[plane]) for plane in planes])
         if pixels.dtype == np.float16:
             pixels = pixels.astype(np.float32)
-        several = len(planes) > 1
-        source = pixels if several else pixels[0]
-        checked = checked_frames(iter([source]), options, channel_axis=0 if several else None)
+        return pixels if len(planes) > 1 else pixels[0]
+
+    def image(number: int) -> SourceFrame:
+        frame, is_chroma = read(number), planes != parts.planes[0]
+        axis = 0 if len(planes) > 1 else None
+        checked = checked_frames(iter([pixels_of(frame, planes)]), options, channel_axis=axis)
+        if is_chroma:
+            luma = luma_of((pixels_of(frame, parts.planes[0]),), parts)
+            checked = with_similar(checked, iter([luma]))
         return next(checked)[0]
 
     return image

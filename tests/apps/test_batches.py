@@ -150,3 +150,18 @@ def test_an_interruption_stops_the_batch(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(files.format_of(".npy"), "read", raising(KeyboardInterrupt()))
     assert run(tmp_path / "in", "-o", tmp_path / "out", "--sigma", "20") == 130
     assert names(tmp_path / "out") == ["a.png"]
+
+
+def test_a_result_that_cannot_be_right_fails_and_is_not_written(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("nlridge.planning.explained._LARGEST_RATIO", 0.5)
+    rng = np.random.default_rng(0)
+    for name, scale in (("noisy", 10.0), ("calm", 0.01)):
+        np.save(tmp_path / f"{name}.npy", 100 + scale * rng.normal(size=(48, 48)))
+    inputs = [str(tmp_path / f"{name}.npy") for name in ("noisy", "calm")]
+    options = ["--sigma", "10", "--method", "fast", "-o", str(tmp_path / "clean")]
+    assert main(["denoise", *inputs, *options]) == 1
+    captured = capsys.readouterr()
+    assert "noisy.npy: what was removed is" in captured.err
+    assert "which cannot be right; nothing was written; please report it" in captured.err
+    assert captured.out.splitlines()[-1] == "1 of 2 files done, 1 failed"
+    assert [path.name for path in (tmp_path / "clean").iterdir()] == ["calm.npy"]

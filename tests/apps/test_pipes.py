@@ -12,6 +12,7 @@ from PIL import Image
 
 import nlridge
 from nlridge.apps.cli import main
+from nlridge.files.video.pixels import luma_of
 from nlridge.files.video.streams import StreamFormat, StreamFrame, raw_format, y4m_format
 
 FAST = ("--sigma", "9", "--method", "fast")
@@ -111,6 +112,26 @@ def body(data):
     file = io.BytesIO(data)
     file.readline()
     return file
+
+
+def test_patches_of_chroma_are_those_of_the_luma(run):
+    data = y4m("420jpeg", size=(49, 33))
+    stream = y4m_format(header("420jpeg", size=(49, 33)))
+    _, written = run(data, "-", "-o", "-", "--sigma", "9", "--method", "fast")
+    images, result = (
+        [stream.images(frame) for frame in stream.frames(body(content))]
+        for content in (data, written)
+    )
+    expected = nlridge.denoise_frames(
+        [chroma for _, chroma in images],
+        4.5,
+        method="fast",
+        channel_axis=0,
+        data_range=255,
+        dtype=np.uint8,
+        similar=[luma_of(both, stream.parts) for both in images],
+    )
+    np.testing.assert_array_equal([chroma for _, chroma in result], list(expected))
 
 
 @pytest.mark.parametrize("space", ["420jpeg", "422p10", "mono12"])

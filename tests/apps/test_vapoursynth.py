@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import nlridge
+from nlridge.files.video.pixels import Parts, luma_of
 
 vs = pytest.importorskip(
     "vapoursynth", reason="VapourSynth is not installed; make vapoursynth installs it"
@@ -11,7 +12,7 @@ vs = pytest.importorskip(
 denoise = pytest.importorskip("nlridge.vapoursynth").denoise
 
 FORMATS = ["GRAY8", "GRAY16", "GRAYS", "YUV420P8", "YUV422P10", "YUV444P16", "YUV444PS", "RGB24", "RGBS"]  # fmt: skip
-COUNT = 10
+COUNT = 8  # from which the noise is estimated, whether frames are in memory or arrive
 
 
 def noisy_clip(format, count=COUNT, size=(40, 34)):
@@ -50,28 +51,35 @@ def pixels_of(clip, order=None):
 
 
 def expected_of(clip, planes, sigma=None):
-    """The results of `nlridge.denoise`, of the luma, and of both chroma planes, or of all channels."""
-    integers = clip.format.sample_type == vs.INTEGER
-    peak = 2**clip.format.bits_per_sample - 1 if integers else None
-    groups = [planes[:1], planes[1:]] if clip.format.color_family == vs.YUV else [planes]
-    results = []
-    for k, group in enumerate(groups):
-        pixels, axis = (np.stack(group, axis=1), 1) if len(group) > 1 else (group[0], None)
-        level = sigma
-        if sigma is not None and k:
-            level = sigma / 2 ** ((clip.format.subsampling_h + clip.format.subsampling_w) / 2)
-        result = nlridge.denoise(
-            pixels, level, method="fast", time_axis=0, channel_axis=axis, data_range=peak
-        )
-        if integers:
-            result = np.clip(np.rint(result), 0, peak)
-        results += [result] if axis is None else list(np.moveaxis(result, 1, 0))
-    return results
+    """The results of `nlridge.denoise_frames`, of the luma, and of both chroma planes, or of all channels."""
+    peak = 2**clip.format.bits_per_sample - 1 if clip.format.sample_type == vs.INTEGER else None
+    options = {"method": "fast", "data_range": peak}
+    if clip.format.color_family != vs.YUV:
+        stack = len(planes) > 1
+        pixels = np.stack(planes, axis=1) if stack else planes[0]
+        result = results_of(pixels, sigma, channel_axis=0 if stack else None, **options)
+        return list(np.moveaxis(result, 1, 0)) if stack else [result]
+    luma, *chroma = planes
+    rows, columns = 1 << clip.format.subsampling_h, 1 << clip.format.subsampling_w
+    parts = Parts(((0,), (1, 2)), clip.format.bits_per_sample, (rows, columns))
+    options |= {"similar": [luma_of((frame,), parts) for frame in luma], "channel_axis": 0}
+    level = None if sigma is None else sigma / (rows * columns) ** 0.5
+    result = results_of(np.stack(chroma, axis=1), level, **options)
+    return [
+        results_of(luma, sigma, method="fast", data_range=peak),
+        *np.moveaxis(result, 1, 0),
+    ]
+
+
+def results_of(frames, sigma, **options):
+    result = np.stack(list(nlridge.denoise_frames(frames, sigma, **options)))
+    peak = options["data_range"]
+    return result if peak is None else np.clip(np.rint(result), 0, peak)
 
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("given", [False, True])
-def test_frames_have_the_bits_of_denoise(format, given):
+def test_frames_have_the_bits_of_denoise_frames(format, given):
     clip, planes = noisy_clip(format)
     before = [plane.copy() for plane in planes]
     sigma = 0.04 * float(np.max(planes[0])) if given else None

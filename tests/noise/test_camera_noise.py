@@ -407,3 +407,12 @@ def test_the_level_of_texture_is_not_raised_to_that_of_sparse_noise():
     assert not found.likely
     assert max(found.base.sigmas) > 1.5 * max(measured.base.sigmas)  # if it is noise after all
     assert max(found.cautious.sigmas) <= 1.001 * max(measured.base.sigmas)
+
+
+def test_channels_have_levels_of_their_own():
+    """Those of the white balance of a camera."""
+    noise = np.stack([correlated((256, 320), 0.8, seed) for seed in range(3)])
+    found = estimate(scene() + np.array([14, 8, 10])[:, None, None] * noise)
+    assert found.sure
+    levels = np.array(found.base.level) * np.median(found.base.sigmas)
+    np.testing.assert_allclose(levels / levels.mean(), np.array([14, 8, 10]) * 3 / 32, rtol=0.12)

@@ -227,7 +227,8 @@ def test_results_do_not_depend_on_parts(tmp_path):
 
 def test_they_are_found_the_same_in_any_part():
     image = spoiled()[0]
-    image[60:90, 40:60] = np.where(isolated(0.01)[:30, :20], 0, image[60:90, 40:60])
+    bad = np.random.default_rng(4).random((80, 70)) < 0.04  # some of them in clumps
+    image[:80, :70] = np.where(bad, 40, image[:80, :70])
     whole = {tuple(place) for place in found(image, GaussianNoise(5)).tolist()}
     for top in range(0, 150, 25):
         start = max(top - REACH, 0)
@@ -297,6 +298,41 @@ def test_many_that_touch_each_other(scene, share):
     mask[tuple(found(image, GaussianNoise(5))[:, 1:].T)] = True
     assert mask[bad].mean() > share
     assert mask[~bad].sum() < 1e-3 * mask.size
+
+
+def test_what_is_left_of_clumps():
+    """Pixels between two others that are worse stand out as soon as these are replaced."""
+    rng = np.random.default_rng(1)
+    image = smooth() + rng.normal(0, 5, (SIDE, SIDE))
+    bad = isolated(0.01)
+    image[bad] -= rng.uniform(30, 60, bad.sum())
+    middle = np.argwhere(bad)[::5]
+    middle = middle[np.all((middle > 2) & (middle < SIDE - 3), axis=1)].T
+    for (dy, dx), size in {(0, 0): 32, (0, 1): 60, (1, -1): 60}.items():
+        y, x = middle[0] + dy, middle[1] + dx
+        image[y, x] = smooth()[y, x] - size
+    mask = np.zeros(image.shape, bool)
+    mask[tuple(found(image, GaussianNoise(5))[:, 1:].T)] = True
+    assert mask[tuple(middle)].mean() > 0.8
+
+
+def weak_pepper(rng):
+    """Noise of 10 with pepper of all sizes, as in an image of M13."""
+    noise, bad = rng.normal(0, 10, (400, 400)), rng.random((400, 400)) < 0.045
+    return noise - np.where(bad, 100 * (1 - np.sqrt(rng.random(bad.shape))), 0)
+
+
+def test_tails_of_noise_and_outliers_are_told_apart_in_all_places_alike():
+    rng = np.random.default_rng(2)
+    tails = rng.laplace(0, 10, (400, 400))
+    level = 10 * np.sqrt(2)
+    assert len(found(tails, GaussianNoise(level))) < 5e-4 * tails.size
+    pepper = weak_pepper(rng)
+    places = found(pepper, GaussianNoise(10))
+    clear = pepper < -50
+    mask = np.zeros(pepper.shape, bool)
+    mask[tuple(places[:, 1:].T)] = True
+    assert mask[clear].mean() > 0.99
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ TINY = {
 
 @pytest.fixture(autouse=True)
 def folders(tmp_path, monkeypatch):
-    for name in ("weights", "checkpoints", "checkouts"):
+    for name in ("weights", "checkpoints", "checkouts", "filters"):
         (tmp_path / name).mkdir()
         monkeypatch.setattr(peers.folders, name, tmp_path / name)
     return peers.folders
@@ -83,7 +83,8 @@ def save_matlab_7(path, layers):
 def test_methods_are_found_by_name():
     trained_here, trained_before = ["dip", "noise2self", "self2self"], ["dncnn", "ffdnet", "lidia"]
     examples = ["low_rank", "optimal_weights", "pewa", "plr"]
-    assert sorted([*trained_here, *trained_before, *examples]) == sorted(peers.names())
+    filters = ["bm3dcpu", "ffmpeg", "vapoursynth_bm3d"]
+    assert sorted([*trained_here, *trained_before, *examples, *filters]) == sorted(peers.names())
     assert not peers.is_peer("nl-ridge,p2=7")
     with pytest.raises(ValueError, match="an option of dip is 'turns'; expected iterations, seed"):
         denoiser("dip,turns=3")
@@ -285,6 +286,54 @@ def test_the_frontier_is_drawn_from_its_figures(tmp_path, monkeypatch):
     assert dip.seconds == pytest.approx(seconds * (512 / 40) ** 2, abs=1e-3)
     frontier.run(parser.parse_args([*words, "--redraw"]))
     assert drawn == [[fast, dip]] * 2
+
+
+FILTERS = ROOT / ".venv-filters"
+
+
+@pytest.mark.parametrize("name", ["dctdnoiz", "nlmeans", "fftdnoiz", "vaguedenoiser", "bm3d"])
+def test_filters_of_ffmpeg_remove_noise(name, noisy):
+    """Whether they know 16 bits or 8, and whatever the size; their time is that of the filter alone."""
+    pytest.importorskip("imageio_ffmpeg")
+    noisy = np.tile(noisy, (3, 3))[:101, :87]
+    call = denoiser(f"ffmpeg,filter={name}")
+    result = call(noisy, 25)
+    assert result.shape == noisy.shape
+    smooth = np.abs(np.diff(result, axis=1)).mean()
+    assert smooth < 0.7 * np.abs(np.diff(noisy, axis=1)).mean()
+    assert abs(np.mean(result - noisy)) < 3
+    assert call.processor_seconds(np.tile(noisy, (6, 6)), 25) > 0
+
+
+@pytest.mark.skipif(not FILTERS.exists(), reason="make .venv-filters/bench-filters installs it")
+@pytest.mark.parametrize("name", ["bm3dcpu,step=4", "bm3dcpu,stages=1", "vapoursynth_bm3d"])
+def test_filters_of_vapoursynth_remove_noise(name, noisy, folders, monkeypatch):
+    monkeypatch.setattr(folders, "filters", FILTERS)
+    noisy = np.tile(noisy, (3, 3))[:101, :87]
+    call = denoiser(name)
+    result = call(noisy, 25)
+    assert result.shape == noisy.shape
+    assert np.abs(np.diff(result, axis=1)).mean() < 0.5 * np.abs(np.diff(noisy, axis=1)).mean()
+    assert abs(np.mean(result - noisy)) < 1
+    assert call.processor_seconds(noisy, 25) > 0
+    with pytest.raises(RuntimeError, match=r"VapourSynth says: .*block_step"):
+        denoiser("bm3dcpu,step=99")(noisy, 25)
+
+
+def test_filters_that_are_not_there(noisy):
+    with pytest.raises(ValueError, match="the filter is 'blur'; expected dctdnoiz, nlmeans"):
+        denoiser("ffmpeg,filter=blur")
+    with pytest.raises(ImportError, match=r"make \.venv-filters/bench-filters"):
+        denoiser("bm3dcpu")(noisy, 25)
+
+
+def test_methods_that_are_not_installed_are_left_out_of_the_frontier(capsys):
+    from benchmarks import frontier
+
+    assert frontier._installed(["noisy", "bm3dcpu", "dncnn"], 25) == ["noisy"]
+    said = capsys.readouterr().out
+    assert "bm3dcpu is left out: filters of VapourSynth need an environment" in said
+    assert "dncnn is left out: the folder of weights is" in said
 
 
 @pytest.mark.parametrize(

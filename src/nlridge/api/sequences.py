@@ -222,8 +222,9 @@ class MeasuredSequences(Measured):
     def _frame(self, k: int, number: int, sequence: SequencePlan) -> NoisyPixels:
         """Return a frame with its plan."""
         read = self.frames(k).frame
-        pixels, missing, levels, _ = sequence.with_levels(read(number))
-        return NoisyPixels(sequence.plan, pixels, missing, usable_levels(levels, missing, pixels))
+        frame = sequence.with_levels(read(number))
+        levels = usable_levels(frame.levels, frame.missing, frame.pixels)
+        return NoisyPixels(sequence.plan, frame.pixels, frame.missing, levels)
 
     def like_image(self, results: Pixels, frame: Any) -> Pixels:
         """Return results in the layout of the image, or of one frame of it."""
@@ -247,6 +248,7 @@ def denoise_frames(
     data_range: float | None = None,
     dtype: npt.DTypeLike | None = None,
     workers: int | None = None,
+    similar: Iterable[npt.ArrayLike] | None = None,
 ) -> "DenoisedFrames":
     """Remove noise from the frames of a video as they arrive.
 
@@ -262,6 +264,9 @@ def denoise_frames(
         As in `denoise`. If the noise or the range is not given, it is estimated once, from the first eight frames.
     channel_axis : int, optional
         Axis of the channels of a frame.
+    similar : iterable of array_like, optional
+        Another image of each frame, (height, width), in which similar patches are searched for instead: one with more
+        detail or less noise, such as the luma of frames of chroma.
 
     Returns
     -------
@@ -299,7 +304,13 @@ def denoise_frames(
         iterator = iter(frames)
     except TypeError:
         raise ArgumentTypeError("frames", frames, "an iterable of arrays") from None
-    return DenoisedFrames(checked_frames(iterator, options, channel_axis), options, threads)
+    checked = checked_frames(iterator, options, channel_axis)
+    if similar is not None:
+        try:
+            checked = with_similar(checked, iter(similar))
+        except TypeError:
+            raise ArgumentTypeError("similar", similar, "an iterable of arrays") from None
+    return DenoisedFrames(checked, options, threads)
 
 
 class DenoisedFrames(Iterator[Pixels]):
@@ -375,7 +386,11 @@ class DenoisedFrames(Iterator[Pixels]):
         planned, layout = self._planned, self._first[0][1]
         frames = (planned.with_levels(frame) for frame, _ in chain(self._first, self._frames))
         for *_, result in denoised_frames(
-            frames, planned.plan, level_planes=planned.level_planes, workers=self._workers
+            frames,
+            planned.plan,
+            level_planes=planned.level_planes,
+            has_similar=planned.has_similar,
+            workers=self._workers,
         ):
             yield to_dtype(layout.like_image(result[None]), result_type(self._options, result))
 
@@ -402,3 +417,17 @@ def checked_frames(
             levels = levels_of(options.noise, layout)
         missing = missing_pixels(pixels[0], frame_of(masked, 0), may_be_all=True)
         yield SourceFrame(pixels[0].copy(), missing, levels[0]), layout
+
+
+def with_similar(
+    frames: Iterator[tuple[SourceFrame, Layout]], similar: Iterator[Any]
+) -> Iterator[tuple[SourceFrame, Layout]]:
+    """Yield each frame with the image in which its similar patches are searched for."""
+    for frame, layout in frames:
+        image = next(similar, None)
+        if image is None:
+            raise ArgumentError("similar", None, "one image for each frame", "has fewer")
+        pixels = np.ma.filled(np.ma.asarray(image, dtype=np.float64), np.nan)
+        if pixels.shape != frame.pixels.shape[1:]:
+            raise ArgumentError("similar", pixels.shape, f"the shape {frame.pixels.shape[1:]}", "has the shape {value}")  # fmt: skip
+        yield frame._replace(similar=pixels[None]), layout

@@ -90,7 +90,7 @@ class CorrelatedEstimate(NamedTuple):
     """The noise of an image whose noise is not white."""
 
     base: CurveNoise
-    """The level of the noise as a curve of the value of a pixel, the same for all channels."""
+    """The level of the noise as a curve of the value of a pixel, with a factor for each channel."""
     correlation: Array
     """Correlation of the stabilised noise, (channels, channels, 2 R + 1, 2 R + 1). Entry [c, d, R + y, R + x] is that
     between channel c of a pixel and channel d of the pixel y rows below and x columns to the right."""
@@ -157,7 +157,7 @@ def correlated_noise_of(
 
 
 def _scaled(curve: CurveNoise, factor: float) -> CurveNoise:
-    return CurveNoise(curve.values, factor * np.array(curve.sigmas))
+    return CurveNoise(curve.values, factor * np.array(curve.sigmas), curve.level)
 
 
 # Measuring level and correlation
@@ -223,8 +223,11 @@ def _measured(
     if not np.all(variances > 0):
         return None
     scale = np.sqrt(np.outer(variances, variances))[:, :, None, None]
+    mean = math.sqrt(variances.mean())
+    # The white balance of a camera amplifies the noise of some channels more than that of others.
+    levels = np.sqrt(variances) / mean if len(variances) > 1 else 1.0
     return _Measured(
-        _scaled(curve, math.sqrt(variances.mean())),
+        CurveNoise(curve.values, mean * np.array(curve.sigmas), levels),
         covariance / scale,
         _is_sparse(coefficients.sum(axis=0)[:, _MIDDLE] ** 2),
         span,
@@ -414,7 +417,7 @@ def _in_most_areas(measured: _Measured) -> tuple[CurveNoise, Array]:
     if not measured.sparse:
         return base, correlation
     sigmas = np.array(base.sigmas)
-    even = CurveNoise(base.values, np.maximum(sigmas, _EVEN * sigmas.max()))
+    even = CurveNoise(base.values, np.maximum(sigmas, _EVEN * sigmas.max()), base.level)
     mean = _brightness_first(len(correlation))[:, 0]
     white = _WHITER * np.einsum("c,cdij,d->ij", mean, correlation, mean)
     white[_BLOCK - 1, _BLOCK - 1] = 0
@@ -505,10 +508,14 @@ def _brightness(
     part: _Part, base: CurveNoise, correlation: Array
 ) -> tuple[Array, CurveNoise, Array, float]:
     """The mean of the channels, the level and the correlation of its noise, and its variance relative to a channel's."""
-    mean = correlation.mean(axis=(0, 1), keepdims=True)
+    levels = np.broadcast_to(base.level, len(correlation))
+    covariance = np.multiply.outer(levels, levels)[:, :, None, None] * correlation
+    mean = covariance.mean(axis=(0, 1), keepdims=True)
     variance = float(mean[0, 0, _BLOCK - 1, _BLOCK - 1])
     gray = part.image.mean(axis=0, keepdims=True)
-    return gray, _scaled(base, math.sqrt(variance)), mean / variance, variance
+    level = CurveNoise(base.values, math.sqrt(variance) * np.array(base.sigmas))
+    # Where the differences of channels have nearly all the power, little is left of the mean but errors.
+    return gray, level, np.clip(mean / variance, -1, 1), variance
 
 
 def _places(length: int) -> npt.NDArray[np.intp]:

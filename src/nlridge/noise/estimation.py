@@ -133,14 +133,16 @@ def changing_channels(pixels: npt.NDArray[Any], missing: Mask | None = None) -> 
 
 
 def _is_mask(values: npt.NDArray[Any]) -> bool:
-    """Whether hardly any pixel is neither black nor white, or differs from the one before it."""
+    """Whether pixels are black or white in areas; between two large ones, edges may be soft."""
     if values.size < 2:
         return True
     step = max(values.size // _ENOUGH, 1)
     first, second = values[:-1:step], values[1::step]
-    between = (first != values.min()) & (first != values.max())
+    black, white = (float(np.mean(first == end)) for end in (values.min(), values.max()))
+    between = 1 - black - white
     # A single pixel that differs makes two differences.
-    return bool(np.mean(between) <= _RARE and np.mean(first != second) <= 2 * _RARE)
+    few = between <= max(_RARE, min(0.2, black, white))
+    return bool(few and np.mean(first != second) <= between + 2 * _RARE)
 
 
 def channels_of(pixels: npt.NDArray[Any], missing: Mask | None, workers: int = 1) -> list[Channel]:

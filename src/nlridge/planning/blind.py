@@ -110,7 +110,12 @@ def _of_all_channels(noise: Noise, changing: Mask) -> Noise:
     height, width = between.shape[2:]
     correlation[range(len(changing)), range(len(changing)), height // 2, width // 2] = 1
     correlation[np.ix_(changing, changing)] = between
-    return CorrelatedNoise(noise.noise, correlation, noise.share)
+    base = noise.noise
+    if isinstance(base, CurveNoise) and isinstance(base.level, tuple):
+        levels = np.ones(len(changing))
+        levels[changing] = base.level
+        base = CurveNoise(base.values, base.sigmas, levels)
+    return CorrelatedNoise(base, correlation, noise.share)
 
 
 def _estimate_of(
@@ -162,7 +167,7 @@ def _in_units_of_image(
 ) -> CorrelatedNoise:
     values, sigmas = (unit * np.array(x) for x in (base.values, base.sigmas))
     return CorrelatedNoise(
-        CurveNoise(values, sigmas), with_white(estimate.correlation, _WHITE_SHARE)
+        CurveNoise(values, sigmas, base.level), with_white(estimate.correlation, _WHITE_SHARE)
     )
 
 
@@ -175,7 +180,8 @@ def _together(white: GaussianNoise, doubted: CorrelatedNoise, strength: float) -
     base = doubted.noise
     assert isinstance(base, CurveNoise)
     channels, _, height, width = doubted.correlation.shape
-    covariance = (share * np.median(base.sigmas)) ** 2 * doubted.correlation
+    own_levels = share * np.median(base.sigmas) * np.broadcast_to(base.level, channels)
+    covariance = np.multiply.outer(own_levels, own_levels)[:, :, None, None] * doubted.correlation
     own = np.arange(channels), np.arange(channels), height // 2, width // 2
     covariance[own] += np.square(np.broadcast_to(white.level, channels))
     levels = np.sqrt(covariance[own])

@@ -32,6 +32,8 @@ class SourceFrame(NamedTuple):
     """The levels of its noise, which broadcast against the pixels."""
     factor: float = 1.0
     """The factor by which they are larger than those of most frames, if they were estimated."""
+    similar: Pixels | None = None
+    """Another image of the same scene, (1, height, width), in which similar patches are searched for."""
 
 
 def denoised_frames(
@@ -40,19 +42,20 @@ def denoised_frames(
     *,
     level_planes: int = 0,
     is_video: bool = True,
+    has_similar: bool = False,
     workers: int,
     tick: Callable[[], None] = lambda: None,
     start_at: int = 0,
 ) -> Generator[list[Array]]:
     """Yield the pilot and the result of each frame, in the units of the image; one image if there is only one step.
 
-    `level_planes` is the number of planes of the maps of levels, 0 if the noise has the same level in a whole frame. In a
-    video, flicker is removed before frames are compared, and restored afterwards; the motion of whole frames is followed;
+    `level_planes` is the number of planes of the maps of levels, 0 if the noise has the same level in a whole frame;
+    `has_similar` says whether similar patches are searched for in another image of each frame. In a video, flicker is removed before frames are compared, and restored afterwards; the motion of whole frames is followed;
     and a frame that repeats the one before is skipped, and gets the same result. `start_at` is the number of the first
     frame, if the frames are part of a longer sequence; see `reach_of`.
     """
     source = Stream(partial(noisy_frames, frames, plan, is_video), plan.shape)
-    planned = Planned(plan, plan.levels[:, None, None], level_planes)
+    planned = Planned(plan, plan.levels[:, None, None], level_planes, has_similar=has_similar)
     results: list[Array] = []
     with streams(workers, tick, is_video=is_video, start_at=start_at) as images:
         steps = [iter(step) for step in denoised_steps(planned, source, images)]
@@ -108,7 +111,13 @@ def noisy_frames(
             levels = levels._replace(unreliable=unreliable)
         repeats = is_video and before is not None and same_frame(frame, before)
         yield NoisyPixels(
-            plan, frame.pixels, frame.missing, levels, repeats=repeats, factor=frame.factor
+            plan,
+            frame.pixels,
+            frame.missing,
+            levels,
+            repeats=repeats,
+            factor=frame.factor,
+            similar=frame.similar,
         )
         before = frame
 

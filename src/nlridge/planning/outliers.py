@@ -2,64 +2,58 @@
 
 A pixel is an outlier if it stands out from all of its eight neighbours, and they do not stand out from theirs. Whether
 that means a defect depends on what is around: in a screenshot, single pixels are the dots of letters, and in noise of
-heavy tails, they are noise. So pixels are judged by the others within `_WINDOW`. Nothing else matters, so that the
-result does not depend on how an image is divided into parts.
+heavy tails, they are noise. So pixels are judged by the others within `_WINDOW`, and noise by those within `_WIDE`.
+Nothing else matters, so that the result does not depend on how an image is divided into parts.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.engines.pool import in_order
-from ..core.kernels.extremes import beyond_neighbours, sort_nine, sums_around
 from ..noise import Noise
 from ..noise.correlated import correlation_between
 from ..types import Array, Mask, Pixels, Positions
 from .plan import Plan
+from .surroundings import (
+    AMONG_MANY,
+    AROUND,
+    GAP,
+    NEAR,
+    SHARP,
+    STEPS,
+    background_of,
+    deviation_at,
+    mean_beside,
+    medians_around,
+    standing_out,
+    structures_of,
+    sums,
+)
 
-_AROUND = [(y, x) for y in (-1, 0, 1) for x in (-1, 0, 1) if (y, x) != (0, 0)]
-_BESIDE = np.array([(-1, 0), (1, 0), (0, -1), (0, 1)])
-_RING = np.array([(y, x) for y in range(-2, 3) for x in range(-2, 3) if max(abs(y), abs(x)) == 2])
-# A pixel stands out if its gap, the distance to the nearest of its neighbours, is more than this many standard deviations.
-# White noise has such a gap in 6e-4 of its pixels.
-_GAP = 2.5
-# It is an outlier if its gap is so large that white noise has none like it in 10^9 pixels,
+# A pixel is an outlier if its gap is so large that white noise has none like it in 10^9 pixels,
 _CLEAR = 6.0
-# or if within the window at least _MANY pixels have such gaps, a third of which are larger by 1: no noise is like that.
-_MANY = 8
-# Among so many, some touch each other. There, the two brightest or darkest of nine pixels are outliers if they differ
-# from the median by more than this many standard deviations.
-_AMONG_MANY = 3.5
+# or if within the window at least _MANY pixels have such gaps, and _LARGER of these are larger by 1: no noise is like that.
+_MANY, _LARGER = 8, 3
 # Most outliers that differ from their neighbours by more than this many standard deviations are found.
 _FOUND = 4.5
-# Gaps of the heavy tails of noise soon become rarer. If more pixels stand out than in Gaussian noise, a third of them must
-# have gaps larger by 1.
-_FEW = 5
-_LARGER = 3
-# The image of a star is never confined to one pixel: those beside it receive more than this share of its light.
-_SPREAD = 0.1
+# Gaps of the heavy tails of noise soon become rarer. If more pixels stand out than in Gaussian noise within _WIDE, the mean
+# gap must be larger than GAP by more than _LONG; any counts as at most _LONGEST. The area is large enough for hardly any
+# place to differ from the others by chance.
+_WIDE = 48
+_FEW = 20
+_LONG, _LONGEST = 0.95, 4.0
 # In other channels, the pixel differs from the background by no more than this many standard deviations, and the mean of
 # those beside it by half as much.
 _NORMAL = 4.0
-# Structures are as sharp as outliers if most of the contrast around a pixel, apart from noise, lies between two values
-# that differ by more than _SHARP standard deviations.
-_MOST = 0.75
-_SHARP = 4.5
 # Up to so many of these for each pixel that stands out are outliers that touch each other.
 _TOUCHING = 0.25
 _WINDOW = 24
-# In a texture, gaps count by how much larger they are than the differences of other pixels this near. A difference is that
-# of a pixel from the median of nine, which is 0 on a slope. It counts as at most three times what the spread between the
-# second and the eighth of nine values suggests, so that outliers hardly matter.
-_NEAR = 8
-_DIFFERENCE_OF_NOISE, _SPREAD_OF_NOISE = 0.7235, 1.87  # means, in standard deviations
-_STEPS = 64  # in which it is measured
-REACH = _WINDOW + _NEAR + 3
+REACH = max(_WIDE, 2 * _WINDOW) + NEAR + 3
 """How far away pixels matter to whether a pixel is an outlier."""
-_BAND = 2**20  # pixels to look at at a time
-_TILE = 256  # side of the parts of these that are looked at more closely
+_BAND = 2**18  # pixels to look at at a time
 _PAIRS = 1000  # so many pixels are compared in pairs
 
 
@@ -101,7 +95,7 @@ def repaired(
     if not len(found):
         return Repaired(pixels, 0, places)
     result = pixels.copy()
-    result[tuple(found.T)] = _medians_around(pixels, found)
+    result[tuple(found.T)] = medians_around(pixels, found)
     return Repaired(result, len(found), places)
 
 
@@ -110,18 +104,10 @@ def variance_of_weak_outliers(pixels: Pixels, found: Positions, levels: Array) -
 
     There are as many of each size as there are of those just above `_FOUND`.
     """
-    sizes = np.abs(pixels[tuple(found.T)] - _medians_around(pixels, found))
+    sizes = np.abs(pixels[tuple(found.T)] - medians_around(pixels, found))
     sizes = sizes / np.broadcast_to(levels, pixels.shape)[tuple(found.T)]
     number = np.count_nonzero((sizes > _FOUND) & (sizes <= _FOUND + 1))
     return number / pixels.size * _FOUND**3 / 3
-
-
-def _medians_around(pixels: Pixels, places: Positions) -> Pixels:
-    """The medians of the eight neighbours of some pixels."""
-    channel, y, x = places.T
-    wide = np.pad(pixels, ((0, 0), (1, 1), (1, 1)), "reflect")
-    around = [wide[channel, y + 1 + dy, x + 1 + dx] for dy, dx in _AROUND]
-    return np.asarray(np.median(around, axis=0))
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # near the limit of a type
@@ -169,9 +155,9 @@ def _is_single_in_others(
     for k, (other, unit) in enumerate(zip(pixels, units, strict=True)):
         valid = other if missing is None else np.where(missing[k], other.dtype.type(0), other)
         wide = np.pad(valid, 1, "reflect")
-        background, beside = _background(wide, y, x), _beside(wide, y, x)
+        background, beside = background_of(wide, y, x), mean_beside(wide, y, x)
         own = np.broadcast_to(levels, pixels.shape)[k, y, x]
-        deviation = _deviation(noise, background, own, unit)
+        deviation = deviation_at(noise, background, own, unit)
         same = np.isin(np.ravel_multi_index((np.full_like(y, k), y, x), pixels.shape), index)
         same |= np.abs(valid[y, x] - background) <= _NORMAL * deviation
         single &= (channel == k) | same & (np.abs(beside - background) <= _NORMAL / 2 * deviation)
@@ -201,8 +187,8 @@ def _unit(correlation: Array) -> float:
     def at(a: tuple[int, int], b: tuple[int, int]) -> float:
         return float(wide[middle[0] + a[0] - b[0], middle[1] + a[1] - b[1]])
 
-    to_mean = sum(at(a, (0, 0)) for a in _AROUND) / 8
-    of_mean = sum(at(a, b) for a in _AROUND for b in _AROUND) / 64
+    to_mean = sum(at(a, (0, 0)) for a in AROUND) / 8
+    of_mean = sum(at(a, b) for a in AROUND for b in AROUND) / 64
     return float(np.sqrt(max(1 - 2 * to_mean + of_mean, 0.01) / (1 + 1 / 8)))
 
 
@@ -212,58 +198,63 @@ def _in_part(
     """The rows and columns of the outliers of a channel."""
     values = pixels if gone is None else np.where(gone, pixels.dtype.type(0), pixels)
     values = values.astype(np.float64)
-    y, x, gap = _standing_out(values, noise, level, unit)
+    y, x, gap = standing_out(values, noise, level, unit)
     if gone is not None:
-        apart = ~(_sums(gone, 2) > 0)[y, x]
+        apart = ~(sums(gone, 2) > 0)[y, x]
         y, x, gap = y[apart], x[apart], gap[apart]
     candidate = _is_candidate(y, x, gap)
+    if not candidate.any():
+        return y[candidate], x[candidate]
+    # Where there are some, have a closer look; a wider one if some may touch each other, within the window of a candidate,
+    # or the noise may have heavy tails.
+    count, larger = _numbers_near(y, x, gap, _WIDE)
+    crowded = (count > _FEW) | (count >= _MANY) & (larger >= _LARGER)
+    margin = _WINDOW + 1 + REACH if crowded[candidate].any() else _WINDOW + NEAR + 3
+    here = tuple(
+        slice(max(places.min() - margin, 0), places.max() + margin + 1)
+        for places in (y[candidate], x[candidate])
+    )
     gaps = np.zeros(values.shape)
     gaps[y, x] = gap
-    found = [np.empty((2, 0), np.intp)]
-    for own, held in _tiles(y[candidate], x[candidate], values.shape):
-        part = level if level.shape == (1, 1) else level[held]
-        near = None if gone is None else gone[held]
-        places = _in_tile(values[held], near, gaps[held], noise, part, unit)
-        places += np.array([[held[0].start], [held[1].start]])
-        inside = [(a.start <= at) & (at < a.stop) for a, at in zip(own, places, strict=True)]
-        found.append(places[:, inside[0] & inside[1]])
-    rows, columns = np.concatenate(found, axis=1)
-    return rows, columns
-
-
-def _tiles(
-    y: Positions, x: Positions, shape: tuple[int, ...]
-) -> Iterator[tuple[tuple[slice, slice], tuple[slice, slice]]]:
-    """Yield the tiles of a part to which some candidates matter, and the same with the pixels around them that matter."""
-    for top in range(0, shape[0], _TILE):
-        for left in range(0, shape[1], _TILE):
-            own = slice(top, top + _TILE), slice(left, left + _TILE)
-            held = tuple(slice(max(a.start - REACH, 0), a.stop + REACH) for a in own)
-            rows, columns = held
-            near = (rows.start <= y) & (y < rows.stop) & (columns.start <= x) & (x < columns.stop)
-            if near.any():
-                yield own, (rows, columns)
-
-
-def _in_tile(
-    values: Array, gone: Mask | None, gaps: Array, noise: Noise, level: Array, unit: float
-) -> Positions:
-    """The rows and columns of the outliers among the pixels of a tile, from their `gaps`."""
-    level = np.broadcast_to(level, values.shape)
+    gaps, own = gaps[here], np.broadcast_to(level, values.shape)[here]
     with np.errstate(over="ignore", invalid="ignore"):  # near the limit of a type
-        jumps, busy, extremes = _structures(values, noise, level, unit)
-    gaps = np.where(gaps > _GAP * busy, gaps / busy, 0)
+        jumps, busy, extremes = structures_of(values[here], noise, own, unit)
+    gaps = np.where(gaps > GAP * busy, gaps / busy, 0)
     y, x = np.nonzero(gaps)
     candidates = np.zeros(gaps.shape, bool)
     candidates[y, x] = _is_candidate(y, x, gaps[y, x])
-    count, larger = (_sums(gaps > least, _WINDOW) for least in (_GAP, _GAP + 1))
-    extremes = np.where((count >= _MANY) & (extremes > _AMONG_MANY * busy), extremes / busy, 0)
+    many = sums(gaps > GAP, _WINDOW) >= _MANY
+    many &= (sums(gaps > GAP + 1, _WINDOW) >= _LARGER) & (sums(candidates, _WINDOW) > 0)
     if gone is not None:
-        extremes[_sums(gone, 2) > 0] = 0
-    heavy = (count > _FEW) & (_LARGER * larger < count)
+        many &= sums(gone[here], 2) == 0
+    extremes = np.where(many & (extremes > AMONG_MANY * busy), extremes / busy, 0)
+    heavy = _is_heavy(gaps)
     jumps[extremes > 0] = 0  # outliers themselves
     doubtful = _among_structures(busy * gaps, busy * np.maximum(gaps, extremes), jumps)
-    return np.array(np.nonzero((candidates | (extremes > 0)) & ~heavy & ~doubtful))
+    found = (candidates | (extremes > 0)) & ~heavy & ~doubtful
+    if (found & many).any():
+        found |= many & _beside(found & many, values[here], GAP * busy, noise, own, unit)
+    y, x = np.nonzero(found)
+    return y + here[0].start, x + here[1].start
+
+
+def _beside(
+    found: Mask, values: Array, least: Array, noise: Noise, level: Array, unit: float
+) -> Mask:
+    """The rest of a clump: pixels that stand out, by more than `least`, once the outliers beside them are replaced."""
+    cleaned, result = values.copy(), np.zeros(found.shape, bool)
+    y, x = np.nonzero(found)
+    cleaned[y, x] = medians_around(values[None], np.stack([np.zeros_like(y), y, x], axis=1))
+    y, x, gap = standing_out(cleaned, noise, level, unit)
+    result[y, x] = (gap > least[y, x]) & (sums(found, 1)[y, x] > 0)
+    return result
+
+
+def _is_heavy(gaps: Array) -> Mask:
+    """Where pixels stand out because the noise has heavy tails."""
+    excess = np.clip(gaps - GAP, 0, _LONGEST)
+    count = sums(excess > 0, _WIDE)
+    return np.asarray((count > _FEW) & (sums(STEPS * excess, _WIDE) < STEPS * _LONG * count))
 
 
 def _among_structures(single: Array, gaps: Array, jumps: Array) -> Mask:
@@ -273,10 +264,10 @@ def _among_structures(single: Array, gaps: Array, jumps: Array) -> Mask:
     pixels like that.
     """
     doubtful = np.zeros(gaps.shape, bool)
-    compared, alike, least = gaps > 0, single > 0, _SHARP
+    compared, alike, least = gaps > 0, single > 0, SHARP
     while compared.any():
-        structures = _sums(jumps > least, _WINDOW)
-        doubtful = np.where(compared, structures > _TOUCHING * _sums(alike, _WINDOW), doubtful)
+        structures = sums(jumps > least, _WINDOW)
+        doubtful = np.where(compared, structures > _TOUCHING * sums(alike, _WINDOW), doubtful)
         least *= 2
         compared, alike = gaps > 2 * least, single > least
     return doubtful
@@ -284,143 +275,18 @@ def _among_structures(single: Array, gaps: Array, jumps: Array) -> Mask:
 
 def _is_candidate(y: Positions, x: Positions, gap: Array) -> Mask:
     """Which pixels that stand out have a large gap, or one like many others around, of which some are larger by 1."""
-    larger = gap > _GAP + 1
+    count, larger = _numbers_near(y, x, gap, _WINDOW)
+    return np.asarray((gap > _CLEAR) | (count >= _MANY) & (larger >= _LARGER))
+
+
+def _numbers_near(
+    y: Positions, x: Positions, gap: Array, reach: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """How many pixels that stand out there are within reach of each, and how many of these by 1 more."""
+    larger = gap > GAP + 1
     if len(y) > _PAIRS:
-        shape = y.max() + 1, x.max() + 1
-        standing, far = np.zeros(shape, bool), np.zeros(shape, bool)
+        standing, far = np.zeros((2, y.max() + 1, x.max() + 1), bool)
         standing[y, x], far[y, x] = True, larger
-        count, of_larger = (_sums(mask, _WINDOW)[y, x] for mask in (standing, far))
-    else:
-        near = (abs(y[:, None] - y) <= _WINDOW) & (abs(x[:, None] - x) <= _WINDOW)
-        count, of_larger = near.sum(axis=1), near[:, larger].sum(axis=1)
-    many = (count >= _MANY) & (_LARGER * of_larger >= _MANY)
-    return np.asarray((gap > _CLEAR) | many)
-
-
-def _deviation(noise: Noise, values: Array, level: Array, unit: float) -> Array:
-    """The standard deviation of the noise at these values."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        deviation: Array = np.sqrt(noise.variance(values[None, None], level[None, None]))
-    return np.asarray(unit * deviation[0, 0])
-
-
-def _standing_out(
-    values: Array, noise: Noise, level: Array, unit: float
-) -> tuple[Positions, Positions, Array]:
-    """The rows and columns of pixels that stand out, and by how many standard deviations: their gaps.
-
-    These are the smaller of those before and after stabilisation, since few photons have long tails.
-    """
-    wide = np.pad(values, 1, "reflect")
-    places, nearest = np.empty(values.size // 2 + 1, np.intp), np.empty(values.size // 2 + 1)
-    least = _GAP * _least_deviation(values, noise, level, unit)
-    count = int(beyond_neighbours(wide, least, places, nearest))  # type: ignore[no-untyped-call]
-    y, x = np.divmod(places[:count], values.shape[1])
-    other, value = nearest[:count], values[y, x]
-    own = np.broadcast_to(level, values.shape)[y, x]
-    sign = np.where(value > other, 1.0, -1.0)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        gap = sign * (value - other) / _deviation(noise, other, own, unit)
-    large = (gap > _GAP) & (gap < np.inf)
-    y, x = y[large], x[large]
-    own, value, other = own[large], value[large], other[large]
-    gap, sign = gap[large], sign[large]
-    stable = sign * (noise.stabilise(value) - noise.stabilise(other)) / (unit * own)
-    gap = np.minimum(gap, stable)
-    single = (gap > _GAP) & _is_single(wide, y, x, sign)
-    return y[single], x[single], gap[single]
-
-
-def _least_deviation(values: Array, noise: Noise, level: Array, unit: float) -> float:
-    """A lower bound of the deviations at these values: half of the smallest at some of them, if they differ."""
-    some = np.linspace(values.min(), values.max(), 64)
-    deviations = _deviation(noise, some, np.full(64, level.min()), unit)
-    least = float(deviations.min())
-    if not least < np.inf:
-        return 0.0
-    return least if least == deviations.max() else 0.5 * least
-
-
-def _is_single(wide: Array, y: Positions, x: Positions, sign: Array) -> Mask:
-    """Whether pixels stand out from the background alone: not those beside them, as in the image of a star.
-
-    A background without any noise is that of a drawing, in which every pixel is meant. `wide` has one more row and column
-    on each side.
-    """
-    ring = _ring(wide, y, x)
-    background, beside = np.median(ring, axis=0), _beside(wide, y, x)
-    single = sign * (beside - background) <= _SPREAD * sign * (wide[y + 1, x + 1] - background)
-    return np.asarray(single & (np.ptp(ring, axis=0) > 0))
-
-
-def _background(wide: Pixels, y: Positions, x: Positions) -> Array:
-    """The median of the pixels two pixels away; `wide` is as above."""
-    return np.asarray(np.median(_ring(wide, y, x), axis=0))
-
-
-def _beside(wide: Pixels, y: Positions, x: Positions) -> Array:
-    """The mean of the four pixels beside a pixel."""
-    rows, columns = y + 1 + _BESIDE[:, :1], x + 1 + _BESIDE[:, 1:]
-    return np.asarray(wide[rows, columns].astype(np.float64).mean(axis=0))
-
-
-def _ring(wide: Pixels, y: Positions, x: Positions) -> Array:
-    """The pixels two pixels away."""
-    height, width = wide.shape
-    rows = np.clip(y + 1 + _RING[:, :1], 0, height - 1)
-    columns = np.clip(x + 1 + _RING[:, 1:], 0, width - 1)
-    return np.asarray(wide[rows, columns].astype(np.float64))
-
-
-class _Structures(NamedTuple):
-    """What there is around each pixel, in standard deviations of the noise."""
-
-    jumps: Array
-    """The contrast of structures as sharp as outliers."""
-    busy: Array
-    """How much neighbours differ: 1 if there is only noise."""
-    extremes: Array
-    """By how much one of the two brightest or darkest of nine pixels differs from their median; 0 if not `_AMONG_MANY`."""
-
-
-def _structures(values: Array, noise: Noise, level: Array, unit: float) -> _Structures:
-    wide = np.pad(values, 1, "reflect")
-    ordered = np.empty((9, *values.shape))
-    sort_nine(wide, ordered)  # type: ignore[no-untyped-call]
-    deviation = _deviation(noise, ordered[4].ravel(), level.ravel(), unit).reshape(values.shape)
-    deviation = np.maximum(deviation, 1e-300)
-    steps = np.diff(ordered[1:-1], axis=0)
-    # Beside two outliers, the pixel is one of the seven others.
-    steps[0][values > ordered[1]] = 0
-    steps[-1][values < ordered[-2]] = 0
-    jump, contrast = steps.max(axis=0), ordered[-1] - ordered[0]
-    jumps = np.where(jump + 2 * deviation > _MOST * contrast, jump / deviation, 0)
-    spread = _means_near((ordered[-2] - ordered[1]) / deviation) / _SPREAD_OF_NOISE
-    differences = _means_near(np.minimum(np.abs(values - ordered[4]) / deviation, 3 * spread))
-    busy = np.maximum(differences / _DIFFERENCE_OF_NOISE, 1.0)
-    extremes = np.zeros(values.shape)
-    for sign, one in ((1, ordered[-2]), (-1, ordered[1])):
-        gaps = sign * (values - ordered[4]) / deviation
-        # At the border, where the image is mirrored, every slope has an extreme.
-        y, x = np.nonzero(((sign * (values - one) >= 0) & (gaps > _AMONG_MANY))[1:-1, 1:-1])
-        y, x = y + 1, x + 1
-        # The mean of the seven others must be that of the background, up to its noise.
-        total = ordered[2:, y, x] if sign < 0 else ordered[:-2, y, x]
-        background = _background(wide, y, x)
-        spread_by = sign * (total.mean(axis=0) - background)
-        alone = spread_by <= _SPREAD * sign * (values[y, x] - background) + deviation[y, x]
-        extremes[y[alone], x[alone]] = gaps[y, x][alone]
-    return _Structures(jumps, busy, extremes)
-
-
-def _means_near(a: Array) -> Array:
-    """The means around each pixel, of whole numbers, whose sums do not depend on where they begin."""
-    steps = np.minimum(_STEPS * a, 2**20).astype(np.int32)
-    return np.asarray(_sums(steps, _NEAR) / (_STEPS * _sums(np.ones_like(steps), _NEAR)))
-
-
-def _sums(a: npt.NDArray[Any], reach: int) -> npt.NDArray[np.int32]:
-    """The sums over squares around each pixel: the number of pixels, for a mask."""
-    sums = np.empty(a.shape, np.int32)
-    sums_around(a.astype(np.int32, copy=False), reach, sums)  # type: ignore[no-untyped-call]
-    return sums
+        return sums(standing, reach)[y, x], sums(far, reach)[y, x]
+    near = (abs(y[:, None] - y) <= reach) & (abs(x[:, None] - x) <= reach)
+    return near.sum(axis=1), near[:, larger].sum(axis=1)

@@ -36,6 +36,8 @@ class NoisyPixels:
         For a frame: whether it is the same as the one before, whose result it gets.
     factor
         For a frame: the factor by which its noise is stronger than that of most frames.
+    similar
+        For a frame: another image of it, (1, height, width), in which similar patches are searched for.
     around
         The pixels that these are a part of, and the part.
     outliers
@@ -51,11 +53,12 @@ class NoisyPixels:
         *,
         repeats: bool = False,
         factor: float = 1.0,
+        similar: Pixels | None = None,
         around: "tuple[NoisyPixels, Any] | None" = None,
         outliers: Positions | None = None,
     ) -> None:
         self.plan, self.pixels, self.missing = plan, pixels, missing
-        self.repeats, self.factor = repeats, factor
+        self.repeats, self.factor, self.similar = repeats, factor, similar
         self._levels, self._around, self.outliers = levels, around, outliers
         self._repaired: Repaired | None = None
 
@@ -146,6 +149,12 @@ def _stable_values(plan: Plan, channel: int, values: Pixels) -> Image:
     stable = plan.noise.stabilise(values)
     with np.errstate(over="ignore"):  # checked by the caller
         return np.multiply(stable, plan.scales[channel], dtype=np.float64).astype(np.float32)
+
+
+def similar_of(noisy: NoisyPixels) -> Image:
+    """The image in which similar patches are searched for, scaled like the channels; missing pixels are 0."""
+    scaled = np.nan_to_num(np.asarray(noisy.similar) * noisy.plan.scales.max(), posinf=BRIGHT)
+    return np.clip(scaled, -BRIGHT, BRIGHT).astype(np.float32)
 
 
 def counts_of(planes: Planes, noisy: NoisyPixels) -> Image:

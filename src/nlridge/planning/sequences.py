@@ -40,6 +40,8 @@ class SequencePlan:
     """The number of planes of the maps of levels, 0 if there are none."""
     exposure: Exposure | None = None
     """The level that the noise of each frame is compared with, if it was estimated and may change."""
+    has_similar: bool = False
+    """Whether similar patches are searched for in another image of each frame."""
 
     def ticks(self) -> int:
         """Return the number of times that `run` calls `tick` for all frames."""
@@ -79,6 +81,7 @@ class SequencePlan:
             self.plan,
             level_planes=self.level_planes,
             is_video=self.is_video,
+            has_similar=self.has_similar,
             workers=workers,
             tick=tick,
             start_at=needed.start,
@@ -125,13 +128,16 @@ def plan_video(
     """Plan how to denoise `count` frames that follow each other in time, from a sample of them."""
     plan = plan_of(sample, options, count, workers)
     levels = levels_if_estimated(plan, options)
+    has_similar = sample[0].similar is not None
     if levels is None:
-        return SequencePlan(plan, count, True, None, level_planes_of(sample[0].levels))
+        level_planes = level_planes_of(sample[0].levels)
+        return SequencePlan(plan, count, True, None, level_planes, has_similar=has_similar)
     steady = alike(sample, plan.noise)
     if len(steady) < len(sample):
         plan = plan_of(steady, options, count, workers)
         levels = levels_if_estimated(plan, options)
-    return SequencePlan(plan, count, True, levels, 0, exposure_of(steady, plan.noise))
+    exposure = exposure_of(steady, plan.noise)
+    return SequencePlan(plan, count, True, levels, 0, exposure, has_similar)
 
 
 def levels_if_estimated(plan: Plan, options: Options) -> Array | None:

@@ -21,6 +21,7 @@ from .pixels import (
     counts_of,
     filled_from_pilot,
     restored,
+    similar_of,
     stable_channels,
     stable_planes,
     variance_of,
@@ -43,6 +44,8 @@ class Planned:
     """Whether some pixels may have to be filled in."""
     bounds: tuple[Bounds, ...] = ()
     """For an image that is computed in parts: the bounds of its map of levels; none if there is no map."""
+    has_similar: bool = False
+    """Whether similar patches are searched for in another image."""
 
 
 def denoised_image(planned: Planned, source: Any, images: Images) -> Image:
@@ -94,14 +97,21 @@ def denoised_planes(
         channels = read(stable_channels)
         noisy = images.each(planes.product, images.filled(channels))
         fill = partial(images.each, partial(filled_from_pilot, planes), channels)
-    images, noisy, gain = images.steadied(noisy, source)
+    steady_images, noisy, gain = images.steadied(noisy, source)
+    similar = None
+    if planned.has_similar:  # motion shows best in it
+        similar = images.each(similar_of, source, shape=(1, *plan.shape[1:]))
+        steady_images, similar, _ = images.steadied(similar, source)
+    images = steady_images
     if gain is None:
-        yield from denoised(noisy, noise, plan.recipe, images, plan.tuning, fill_from_pilot=fill)
+        yield from denoised(
+            noisy, noise, plan.recipe, images, plan.tuning, fill_from_pilot=fill, similar=similar
+        )
         return
     noise = replace(noise, variance=images.each(_divided_twice, noise.variance, gain))
     fill_steady = None if fill is None else partial(_filled_steady, images, fill, gain)
     for step in denoised(
-        noisy, noise, plan.recipe, images, plan.tuning, fill_from_pilot=fill_steady
+        noisy, noise, plan.recipe, images, plan.tuning, fill_from_pilot=fill_steady, similar=similar
     ):
         yield images.each(mul, step, gain)
 

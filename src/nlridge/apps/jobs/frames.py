@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from functools import partial
 from itertools import tee
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from ... import Summary, denoise_frames, denoise_with_details
 from ...errors import ArgumentError
-from ...files.video.pixels import Images, Parts
+from ...files.video.pixels import Images, Parts, luma_of
 from ...noise import Noise
 from ...types import Pixels
 from .filmstrip import FrameSample
@@ -74,7 +73,11 @@ class FrameDenoiser:
     def change(self, noisy: Iterator[Images], parts: Parts) -> Generator[Images, None, None]:
         """Yield the denoised images of each frame, as floats; frames are read ahead."""
         # All parts of a frame are read when the first of them is needed, and wait until the others are.
-        streams = tee(noisy, len(parts.planes))
+        streams = list(tee(noisy, len(parts.planes)))
+        guides: list[dict[str, Any]] = [{} for _ in parts.planes]
+        if self._together and len(parts.planes) > 1:
+            streams[1], chroma = tee(streams[1])
+            guides[1] = {"similar": (luma_of(images, parts) for images in chroma)}
         kept: deque[Pixels] = deque()
         self._peak = parts.peak
 
@@ -92,12 +95,13 @@ class FrameDenoiser:
                         run(
                             part(number),
                             sigma_of(self._sigma, parts, number),
-                            **layout,
+                            **_layout(parts.peak, planes),
+                            **guide,
                             **adjustments_of(self._options, parts, number),
                         )
                     )
                 )
-                for number, layout in enumerate(map(partial(_layout, parts.peak), parts.planes))
+                for number, (planes, guide) in enumerate(zip(parts.planes, guides, strict=True))
             ]
             for k, pairs in enumerate(zip(*denoised, strict=True)):
                 images, models = zip(*pairs, strict=True)

@@ -31,7 +31,11 @@ def recorded_warnings() -> Iterator[list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", NoiseWarning)
         warnings.simplefilter("error", UnexplainedWarning)
-        yield sentences
+        try:
+            yield sentences
+        except UnexplainedWarning as error:
+            what, _, _ = str(error).partition(";")  # without what functions return
+            raise ValueError(f"{what}; nothing was written; please report it") from error
     for warning in caught:
         if issubclass(warning.category, NoiseWarning):
             sentence = with_options(warning.message)

@@ -28,6 +28,7 @@ def denoised(
     tuning: Tuning = DEFAULT,
     *,
     fill_from_pilot: Callable[[Image], Image] | None = None,
+    similar: Image | None = None,
 ) -> Iterator[Image]:
     """Yield the pilot and the result of a recipe.
 
@@ -41,7 +42,14 @@ def denoised(
     filters = filters_of(noise.correlation)
     if filters is not None and recipe.prefilter:
         yield from _denoised_by_filter(
-            noisy, noise, filters, recipe, images, tuning, fill_from_pilot=fill_from_pilot
+            noisy,
+            noise,
+            filters,
+            recipe,
+            images,
+            tuning,
+            fill_from_pilot=fill_from_pilot,
+            similar=similar,
         )
         return
     frequencies = clear_frequencies(noise.correlation) if filters is None else None
@@ -59,7 +67,10 @@ def denoised(
     insert_coarse: Callable[[Image, int], Image] = _unchanged
     if recipe.coarse is not None:
         small, small_noise = images.coarser(noisy), images.coarser_noise(noise)
-        *_, coarse = denoised(small, small_noise, recipe.coarse.recipe, images, tuning)
+        small_similar = None if similar is None else images.coarser(similar)
+        *_, coarse = denoised(
+            small, small_noise, recipe.coarse.recipe, images, tuning, similar=small_similar
+        )
         most = 3 * small_noise.level
 
         def insert_coarse(image: Image, level: int) -> Image:
@@ -75,6 +86,7 @@ def denoised(
         insert_coarse=insert_coarse,
         for_matching=for_matching,
         restore_clear=restore_clear,
+        similar=similar,
     )
 
 
@@ -91,6 +103,7 @@ def _denoised_by_filter(
     tuning: Tuning,
     *,
     fill_from_pilot: Callable[[Image], Image] | None,
+    similar: Image | None,
 ) -> Iterator[Image]:
     """`denoised` for noise that a filter makes white."""
     white = images.filtered(noisy, filters.whiten)
@@ -106,7 +119,9 @@ def _denoised_by_filter(
             return images.filtered(fill_from_pilot(back(pilot)), filters.whiten)
 
     white_noise = PlaneNoise(noise.variance)
-    for image in denoised(white, white_noise, recipe, images, tuning, fill_from_pilot=fill_white):
+    for image in denoised(
+        white, white_noise, recipe, images, tuning, fill_from_pilot=fill_white, similar=similar
+    ):
         yield back(image)
 
 
@@ -121,6 +136,7 @@ def two_steps(
     insert_coarse: Callable[[Image, int], Image] = _unchanged,
     for_matching: Callable[[Image], Image] = _unchanged,
     restore_clear: Callable[[Image, Image], Image] = _unchanged,
+    similar: Image | None = None,
 ) -> Iterator[Image]:
     """Denoise with Θ from the noisy image alone, then again with that result, the pilot, in place of the true image.
 
@@ -144,12 +160,19 @@ def two_steps(
         Returns the image in which similar patches are searched for: without the frequencies that contain noise.
     restore_clear
         Gives a result back what it has lost of the noisy image at the frequencies that contain hardly any noise.
+    similar
+        An image of one plane in which similar patches are searched for in both steps, instead of the noisy image and the
+        pilot.
     """
     first, *second = passes_of(recipe)
     weaker = noise.treated(min(tuning.strength, 1.0), min(tuning.color_strength, 1.0))
     pilot, _ = run(
         StepInputs(
-            noisy, guide=noisy, similar=for_matching(noisy[:1]), noise=weaker, tuning=tuning
+            noisy,
+            guide=noisy,
+            similar=for_matching(noisy[:1]) if similar is None else similar,
+            noise=weaker,
+            tuning=tuning,
         ),
         first,
     )
@@ -163,11 +186,17 @@ def two_steps(
     if fill_from_pilot is not None:
         noisy = fill_from_pilot(pilot)
     noise = noise.treated(tuning.strength, tuning.color_strength)
-    inputs = StepInputs(noisy, guide=pilot, similar=for_matching(pilot), noise=noise, tuning=tuning)
+    inputs = StepInputs(
+        noisy,
+        guide=pilot,
+        similar=for_matching(pilot) if similar is None else similar,
+        noise=noise,
+        tuning=tuning,
+    )
     if len(second) == 1:
         result = run(inputs, second[0])[0]
     else:
-        result = in_rounds(inputs, second, recipe.rounds, run, for_matching)
+        result = in_rounds(inputs, second, recipe.rounds, run, for_matching, similar)
     if recipe.coarse is not None:
         result = insert_coarse(result, recipe.coarse.result_level)
     yield restore_clear(result, noisy)
@@ -179,6 +208,7 @@ def in_rounds(
     rounds: Rounds,
     run: RunPass,
     for_matching: Callable[[Image], Image] = _unchanged,
+    similar: Image | None = None,
 ) -> Image:
     """The second step in several rounds, each of which removes some of the noise.
 
@@ -194,14 +224,15 @@ def in_rounds(
             groups = {}
         keep = rounds.keep * (1 - (k + 1) / len(passes))
         keep = keep if keep > 1e-6 else 0.0  # kernels cannot resolve a smaller share
-        similar = partly
-        if rounds.blend > 0:
-            similar = partly + rounds.blend * (result - partly)
+        compared = similar
+        if compared is None:
+            mixed = partly + rounds.blend * (result - partly) if rounds.blend > 0 else partly
+            compared = for_matching(mixed)
         inputs = replace(
             inputs,
             noisy=partly,
             guide=result,
-            similar=for_matching(similar),
+            similar=compared,
             partly=PartialDenoising(noisy, keep),
         )
         result, partly = run(inputs, pass_, groups)

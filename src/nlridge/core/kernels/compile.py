@@ -16,6 +16,11 @@ import numba
 from ...errors import ArgumentTypeError
 from .target import TARGET, has_vectors
 
+if numba.config.DISABLE_JIT:
+    raise ImportError(
+        "kernels cannot be compiled while NUMBA_DISABLE_JIT is set; unset it to use nlridge"
+    )
+
 try:
     from . import numba_internals
 except (ImportError, AttributeError, TypeError):
@@ -24,11 +29,6 @@ except (ImportError, AttributeError, TypeError):
         "nlridge does not know the internals of Numba %s and does without them; "
         "compiling, and the start of each process, take longer",
         numba.__version__,
-    )
-
-if numba.config.DISABLE_JIT:
-    raise ImportError(
-        "kernels cannot be compiled while NUMBA_DISABLE_JIT is set; unset it to use nlridge"
     )
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -1,7 +1,7 @@
 """The frames of a video as arrays, and back.
 
 Luma and chroma are denoised separately, each at its own size: the luma as a gray image, the two chroma planes as an image
-of two channels. Noise that is white in red, green and blue has different standard deviations in luma and chroma, so each
+of two channels. In frames that are denoised together, similar patches of chroma are those of the luma. Noise that is white in red, green and blue has different standard deviations in luma and chroma, so each
 needs a noise model of its own, and the noise of enlarged chroma is no longer white. In red, green and blue, on the other
 hand, the noise of the luma is the same in all channels, and a model of independent channels accounts for little more than
 half of it: the result loses 1.4 to 4 dB. Values are not converted, so a frame from which nothing is removed stays the same
@@ -103,6 +103,20 @@ def images_of(frame: Any, parts: Parts) -> Images:
         else np.array(plane_of(frame, planes[0]))  # the memory belongs to the frame
         for planes in parts.planes
     )
+
+
+def luma_of(images: Images, parts: Parts) -> Pixels:
+    """Return the luma of a frame at the size of its chroma, as means of the pixels that share a value of chroma.
+
+    Similar patches of chroma are searched for in it: noise changes it less than chroma, which has less contrast.
+    """
+    rows, columns = parts.shrink
+    luma = images[0]
+    padding = [(0, -length % factor) for length, factor in zip(luma.shape, parts.shrink, strict=True)]  # fmt: skip
+    luma = np.pad(luma.astype(np.float32), padding, "edge")
+    height, width = luma.shape
+    blocks: Pixels = luma.reshape(height // rows, rows, width // columns, columns).mean((1, 3))
+    return blocks
 
 
 def put_images(frame: Any, parts: Parts, images: Images) -> None:
