@@ -305,3 +305,21 @@ for method in (*nlridge.method_names(), *odd):
         for byte in ("0", "1", "128", "255")
     }
     assert len(digests) == 1
+
+
+@pytest.mark.parametrize("name", ["fast", "standard"])
+def test_weak_noise_of_photographs_needs_small_groups(name):
+    weak, strong = (nlridge.recipe(name, sigma, correlation="short") for sigma in (5, 12))
+    white = nlridge.recipe(name, 12)
+    for scale in (weak, weak.coarse.recipe):
+        second = scale.second
+        assert (second.every, second.group_size, second.chroma_group_size) == (2, 40, 32)
+    assert strong.second == replace(white.second, every=2)
+    assert strong.coarse.recipe.second.group_size > 40
+
+
+@pytest.mark.parametrize("name", ["best", "nl-ridge", "nl-bayes", "bm3d"])
+def test_other_methods_compare_all_pixels_of_photographs(name):
+    photograph, white = nlridge.recipe(name, 5, correlation="short"), nlridge.recipe(name, 5)
+    assert photograph.second.every == 1
+    assert photograph.second.group_size >= white.second.group_size

@@ -158,3 +158,17 @@ def test_bands_have_the_bits_of_the_whole(monkeypatch, shape):
     in_bands = [pyramid.coarser(image), *(pyramid.with_coarse(image, coarse, k) for k in (1, 2))]
     for whole, bands in zip(filtered, in_bands, strict=True):
         np.testing.assert_array_equal(whole, bands)
+
+
+@pytest.mark.parametrize("shape", [(1, 64, 40), (3, 77, 51), (2, 1, 9), (1, 5, 300)])
+def test_kernels_have_the_bits_of_formulas(monkeypatch, shape):
+    image = np.random.default_rng(0).normal(1000, 10, shape).astype(np.float32)
+    coarse = pyramid.coarser(image) + np.float32(5)
+
+    def all_results():
+        return [pyramid.coarser(image), *(pyramid.with_coarse(image, coarse, k) for k in (1, 3))]
+
+    by_kernels = all_results()
+    monkeypatch.setattr(pyramid, "_is_compiled", lambda image: False)
+    for one, other in zip(by_kernels, all_results(), strict=True):
+        assert one.tobytes() == other.tobytes()

@@ -231,9 +231,9 @@ def test_facts_are_measured_once_for_many_regions_and_options():
 def test_only_blocks_that_reach_the_region_are_computed(method, monkeypatch):
     computed = []
 
-    def counted(denoisers, step, groups, shape, work):
-        computed.append((shape, work[1].some))
-        return denoise_block(denoisers, step, groups, shape, work)
+    def counted(denoisers, step, groups, shape, read, part):
+        computed.append((shape, part.some))
+        return denoise_block(denoisers, step, groups, shape, read, part)
 
     denoise_block = cpu.denoise_block
     monkeypatch.setattr(cpu, "denoise_block", counted)

@@ -361,3 +361,14 @@ def test_slopes_at_the_border_are_no_outliers():
     mask[tuple(found(noisy, GaussianNoise(5))[:, 1:].T)] = True
     assert mask[broken].mean() > 0.8
     assert not (mask & ~broken & (clean > 150)).any()
+
+
+@pytest.mark.parametrize("given", [{}, {"sigma": 10}], ids=["estimated", "given"])
+def test_outliers_are_searched_for_once(monkeypatch, given):
+    noisy = np.random.default_rng(0).normal(100, 10, (64, 80, 3))
+    noisy[30, 40] = 255
+    prepared = nlridge.prepare(noisy, channel_axis=2, **given)
+    first = prepared.denoise()
+    monkeypatch.setattr("nlridge.planning.outliers.outliers", None)
+    np.testing.assert_array_equal(prepared.denoise(), first)
+    assert prepared.summary(first).defects == 3

@@ -27,7 +27,8 @@ def frame_for(
     `levels` are the noise levels, if given, as an array that broadcasts against the image.
     """
     facts, usable = facts_of(pixels, missing, levels, options, workers)
-    return NoisyPixels(plan_for(pixels.shape, facts, options), pixels, missing, usable)
+    plan = plan_for(pixels.shape, facts, options)
+    return NoisyPixels(plan, pixels, missing, usable, outliers=facts.outliers)
 
 
 def denoise_frame(
@@ -44,21 +45,24 @@ def denoise_frame(
     """
     if window is not None:
         return _denoise_region(frame, window, workers, progress, kept)
+    frame.repair(workers)
     with (
         progress_reporter(progress, blocks_of(frame.plan), "block") as tick,
         arrays(workers, tick, kept) as images,
     ):
-        return or_unchanged(frame, denoised_image(planned_for(frame), frame, images))
+        result = denoised_image(planned_for(frame), frame, images)
+    return or_unchanged(frame, result, workers)
 
 
 def steps_of_frame(frame: NoisyPixels, workers: int, progress: Progress) -> list[Array]:
     """Return the pilot and the result in the units of the image; one image if there is no noise to remove."""
+    frame.repair(workers)
     with (
         progress_reporter(progress, blocks_of(frame.plan), "block") as tick,
         arrays(workers, tick) as images,
     ):
         *pilots, result = denoised_steps(planned_for(frame), frame, images)
-        return [*pilots, or_unchanged(frame, result)]
+    return [*pilots, or_unchanged(frame, result, workers)]
 
 
 def planned_for(frame: NoisyPixels) -> Planned:

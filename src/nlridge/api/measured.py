@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -175,13 +176,21 @@ class MeasuredImages(Measured):
             levels = usable_levels(frame_of(self.levels, k), missing, pixels)
         if not self.noise_given:  # estimated noise is never implausible
             options = replace(options, noise=None)
-        return NoisyPixels(plan_for(pixels.shape, facts, options), pixels, missing, levels)
+        plan = plan_for(pixels.shape, facts, options)
+        return NoisyPixels(plan, pixels, missing, levels, outliers=facts.outliers)
 
     def _warn(self, doubt: str) -> None:
         if self.origin is None:  # otherwise, the noise has been judged before
             warn_about(doubt)
 
     def _missing(self, k: int) -> Mask | None:
+        return self._missing_in_image if self.layout.stack is None else self._missing_in(k)
+
+    @cached_property
+    def _missing_in_image(self) -> Mask | None:
+        return self._missing_in(0)
+
+    def _missing_in(self, k: int) -> Mask | None:
         may_be_all = self.layout.stack is not None
         return missing_pixels(self.pixels[k], frame_of(self.masked, k), may_be_all=may_be_all)
 
@@ -274,7 +283,12 @@ class MeasuredImages(Measured):
         if self.layout.stack is None:
             frame = self.frame(0, options, threads)
             self._warn(frame.plan.doubt)
-            yield work(frame, threads, progress)
+            result = work(frame, threads, progress)
+            if frame.outliers is not None:  # to find them once
+                known = self._measurements[0]
+                facts = replace(known.facts, outliers=frame.outliers)
+                self._measurements[0] = known._replace(facts=facts)
+            yield result
             return
         # A small image has too few blocks to keep several workers busy.
         is_small = self.pixels[0].size <= _SMALL_IMAGE

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from functools import partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..core.algorithm.filling import fill_planes
 from ..core.algorithm.images import Images
 from ..core.algorithm.inputs import Image, PlaneNoise, StepInputs
 from ..core.algorithm.passes import Pass
+from ..core.arrays import do_all
 from ..core.engines import cpu
 from ..core.engines.pool import in_order, threads_of
 from ..core.engines.reuse import Kept
@@ -61,12 +63,18 @@ class Arrays(Images):
         def of_band(band: slice) -> Any:
             return function(*(_some_rows(image, band, height) for image in images))
 
-        result: Image = None
-        for band, part in zip(bands, self._map(of_band, bands), strict=True):
-            if result is None:
-                result = np.empty((len(part), height, width), part.dtype)
-            result[:, band] = part
-        return result
+        results: list[Image] = []  # only one
+        allocating = Lock()
+
+        def compute(band: slice) -> None:
+            part = of_band(band)
+            with allocating:
+                if not results:
+                    results.append(np.empty((len(part), height, width), part.dtype))
+            results[0][:, band] = part
+
+        do_all(self._map(compute, bands))
+        return results[0]
 
     def coarser(self, image: Image) -> Image:
         return pyramid.coarser(image, self._map)

@@ -210,9 +210,9 @@ def plan_frame(source: Source, layout: Layout, options: Options) -> PlannedFrame
     512 x 512 pixels, or all pixels of a smaller image.
     """
     image = source.image
-    noise, doubt = Estimate(options.noise or GaussianNoise(0))
+    noise, doubt, _ = Estimate(options.noise or GaussianNoise(0))
     if options.noise is None:
-        noise, doubt = given_or_estimated(options, *sample_of(source), workers=1)
+        noise, doubt, _ = given_or_estimated(options, *sample_of(source), workers=1)
     levels = levels_of(noise, layout)[0]
     if source.levels is not None and image.shape[1:] == (1, 1):  # one number for each channel
         levels = source.levels.read(range(1)).astype(np.float64)

@@ -1,7 +1,7 @@
 """Estimate the noise of an image: white or correlated, growing with the signal or not."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ..noise.correlated import CorrelatedNoise, correlation_between, with_white
 from ..noise.curve import CurveNoise
 from ..noise.estimation import Channel, changing_channels, channels_of, in_units, noise_of
 from ..noise.gaussian import GaussianNoise
-from ..types import Array, Mask, Pixels
+from ..types import Array, Mask, Pixels, Positions
 from .doubts import doubt_about_rest, warn_about
 from .levels import Levels
 from .options import Options
@@ -33,6 +33,8 @@ class Estimate(NamedTuple):
     noise: Noise
     doubt: str = ""
     """Why noise is probably left if the image is denoised; empty if it is not."""
+    outliers: Positions | None = None
+    """The outliers of the image in which it was estimated; None if they are not known for this noise."""
 
 
 # If outliers are a larger share of the pixels, the noise is estimated again without them, at most _REPETITIONS times.
@@ -47,7 +49,7 @@ def estimated_noise(
     pixels: Pixels, missing: Mask | None, kind: str = "auto", workers: int = 1
 ) -> Noise:
     """Estimate the noise of an image of (channels, height, width), and warn if some of it would be left."""
-    noise, doubt = estimate_of(pixels, missing, kind, workers)
+    noise, doubt, _ = estimate_of(pixels, missing, kind, workers)
     warn_about(doubt)
     return noise
 
@@ -67,17 +69,21 @@ def estimate_of(
     if changing.all() or not changing.any():
         return _without_outliers(pixels, missing, kind, workers, strength)
     some = None if missing is None else missing[changing]
-    noise, doubt = _without_outliers(pixels[changing], some, kind, workers, strength)
+    noise, doubt, _ = _without_outliers(pixels[changing], some, kind, workers, strength)
     return Estimate(_of_all_channels(noise, changing), doubt)
 
 
-def _without_outliers(pixels: Pixels, missing: Mask | None, *options: Any) -> Estimate:
+def _without_outliers(
+    pixels: Pixels, missing: Mask | None, kind: str, workers: int, strength: float
+) -> Estimate:
     """`_estimate_of` for the pixels that are not outliers; those too weak to be found are part of white noise."""
+    options = kind, workers, strength
     estimate, weak = _estimate_of(pixels, missing, *options), 0.0
     for _ in range(_REPETITIONS):
         levels = np.asarray(estimate.noise.level, np.float64).reshape(-1, 1, 1)
-        found = outliers(pixels, missing, estimate.noise, levels)
+        found = outliers(pixels, missing, estimate.noise, levels, workers)
         if len(found) <= _SHARE_OF_OUTLIERS * pixels.size:
+            estimate = estimate._replace(outliers=found)
             break
         without: Mask = np.zeros(pixels.shape, bool) if missing is None else missing.copy()
         without[tuple(found.T)] = True
@@ -85,8 +91,8 @@ def _without_outliers(pixels: Pixels, missing: Mask | None, *options: Any) -> Es
         weak = variance_of_weak_outliers(pixels, found, levels)
     if weak == 0 or not isinstance(estimate.noise, GaussianNoise):
         return estimate
-    return estimate._replace(
-        noise=GaussianNoise(np.sqrt(1 + weak) * np.asarray(estimate.noise.sigma))
+    return Estimate(
+        GaussianNoise(np.sqrt(1 + weak) * np.asarray(estimate.noise.sigma)), estimate.doubt
     )
 
 

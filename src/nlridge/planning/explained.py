@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..core.engines.pool import in_order
 from ..types import Mask, Pixels
 from .doubts import issue
 from .pixels import NoisyPixels
@@ -19,7 +20,7 @@ class UnexplainedWarning(UserWarning):
     """The category of warnings about images from which more was removed than their noise explains."""
 
 
-def or_unchanged(noisy: NoisyPixels, result: Pixels) -> Pixels:
+def or_unchanged(noisy: NoisyPixels, result: Pixels, workers: int = 1) -> Pixels:
     """The result, or the pixels as they were, with a warning, if more was removed than the noise explains.
 
     Pixels that were filled in from their neighbours do not count, nor do outliers. With a map of levels, nothing is
@@ -31,7 +32,7 @@ def or_unchanged(noisy: NoisyPixels, result: Pixels) -> Pixels:
         return result
     pixels = noisy.repaired.pixels
     for channel in (channel for planes in plan.planes for channel in planes.channels):
-        removed = _removed(plan, pixels, result, noisy.filled, levels, channel)
+        removed = _removed(plan, pixels, result, noisy.filled, levels, channel, workers)
         if removed > most:
             issue(
                 f"what was removed is {removed:.3g} times as strong as the noise, which cannot be right; "
@@ -43,22 +44,33 @@ def or_unchanged(noisy: NoisyPixels, result: Pixels) -> Pixels:
 
 
 def _removed(
-    plan: Plan, pixels: Pixels, result: Pixels, filled: Mask | None, levels: Pixels, channel: int
+    plan: Plan,
+    pixels: Pixels,
+    result: Pixels,
+    filled: Mask | None,
+    levels: Pixels,
+    channel: int,
+    workers: int,
 ) -> float:
     """The root mean square of what was removed from a channel, in units of that of the noise, but for rounding."""
-    removed, count, brightest = 0.0, 0, 0.0
     level = float(np.ravel(levels)[min(channel, levels.size - 1)])
-    for top in range(0, pixels.shape[1], _ROWS):
+
+    def in_rows(top: int) -> tuple[float, int, float]:
+        """The sum of squares, the number of pixels and the largest value in some rows."""
         rows = slice(top, top + _ROWS)
         before, after = pixels[channel, rows], result[channel, rows]
         if filled is not None:
             present = ~filled[channel, rows]
             before, after = before[present], after[present]
         if not before.size:
-            continue
+            return 0.0, 0, 0.0
         with np.errstate(all="ignore"):  # a custom model may return anything
             before, after = plan.noise.stabilise(before), plan.noise.stabilise(after)
-            brightest = max(brightest, *(abs(float(end)) for end in (before.min(), before.max())))
-            removed += float(np.square((before - after) / level).sum())
-        count += before.size
+            brightest = max(abs(float(end)) for end in (before.min(), before.max()))
+            removed = float(np.square((before - after) / level).sum())
+        return removed, before.size, brightest
+
+    removed, count, brightest = 0.0, 0, 0.0
+    for squares, number, most in in_order(in_rows, range(0, pixels.shape[1], _ROWS), workers):
+        removed, count, brightest = removed + squares, count + number, max(brightest, most)
     return np.sqrt(removed / count) - _ROUNDING * brightest / level if count else 0.0

@@ -1,6 +1,7 @@
 """Measure the facts about an image that its plan depends on, from all of its parts; an array is one part."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -127,14 +128,14 @@ def facts_of(
 
     `levels` are the noise levels, if given, as an array that broadcasts against the image.
     """
-    noise, doubt = given_or_estimated(options, pixels, missing, workers)
+    noise, doubt, found = given_or_estimated(options, pixels, missing, workers)
     if levels is None or options.noise is None:
         levels = np.asarray(noise.level, np.float64).reshape(-1, 1, 1)
     usable = usable_levels(levels, missing, pixels)
     channels, height, width = pixels.shape
     tally = Tally((channels, height, width), pixels.dtype, noise, options)
     tally.add(0, pixels, missing, usable.unknown)
-    return tally.facts(usable.typical, doubt), usable
+    return replace(tally.facts(usable.typical, doubt), outliers=found), usable
 
 
 def known_ends(

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..core.engines.pool import in_order
 from ..noise import Noise
 from ..noise.correlated import correlation_between
 from ..types import Array, Mask, Pixels, Positions
@@ -62,6 +63,8 @@ class Repaired(NamedTuple):
     pixels: Pixels
     outliers: int
     """How many there were."""
+    places: Positions | None = None
+    """Where they were, if all channels were searched; see `outliers`."""
 
 
 def reach_of(plan: Plan) -> int:
@@ -69,22 +72,31 @@ def reach_of(plan: Plan) -> int:
     return REACH if plan.may_have_outliers.any() else 0
 
 
-def repaired(plan: Plan, pixels: Pixels, missing: Mask | None, levels: Array) -> Repaired:
+def repaired(
+    plan: Plan,
+    pixels: Pixels,
+    missing: Mask | None,
+    levels: Array,
+    known: Positions | None = None,
+    workers: int = 1,
+) -> Repaired:
     """Replace the outliers of (channels, height, width) by the median of their neighbours.
 
     `levels` are those of the stabilised noise, which broadcast against the image. A map of them says which pixels are bad,
     so that no others are looked for. Channels with hardly any noise are left as they are. If there are no outliers, the
-    pixels are those that were given.
+    pixels are those that were given. The outliers may be `known` for the noise of the plan in all channels.
     """
     if not reach_of(plan) or levels.size > len(levels):
         return Repaired(pixels, 0)
-    here = plan.may_have_outliers[:, None, None]
-    found = outliers(pixels, missing, plan.noise, np.where(here, levels, 0.0))
+    here, found = plan.may_have_outliers[:, None, None], known
+    if found is None or not here.all():
+        found = outliers(pixels, missing, plan.noise, np.where(here, levels, 0.0), workers)
+    places = found if here.all() else None
     if not len(found):
-        return Repaired(pixels, 0)
+        return Repaired(pixels, 0, places)
     result = pixels.copy()
     result[tuple(found.T)] = medians_around(pixels, found)
-    return Repaired(result, len(found))
+    return Repaired(result, len(found), places)
 
 
 def variance_of_weak_outliers(pixels: Pixels, found: Positions, levels: Array) -> float:
@@ -100,26 +112,29 @@ def variance_of_weak_outliers(pixels: Pixels, found: Positions, levels: Array) -
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # near the limit of a type
 def outliers(
-    pixels: Pixels, missing: Mask | None, noise: Noise, levels: Array
+    pixels: Pixels, missing: Mask | None, noise: Noise, levels: Array, workers: int = 1
 ) -> npt.NDArray[np.intp]:
     """The channel, row and column of each outlier; see `repaired`."""
     _, height, width = pixels.shape
-    found = [np.empty((0, 3), np.intp)]
     if min(height, width) < 3 or not np.any(levels > 0):
-        return found[0]
+        return np.empty((0, 3), np.intp)
     units = _units(noise, len(pixels))
-    for channel in range(len(pixels)):
+
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # of this thread
+    def in_band(place: tuple[int, tuple[slice, slice]]) -> Positions:
+        channel, (rows, held) = place
         own = levels[min(channel, len(levels) - 1)]
-        if not own.any():
-            continue
-        for rows, held in _bands(height, width):
-            part = own[held] if len(own) > 1 else own
-            gone = None if missing is None else missing[channel, held]
-            y, x = _in_part(pixels[channel, held], gone, noise, part, units[channel])
-            y = y + held.start
-            here = (rows.start <= y) & (y < rows.stop)
-            found.append(np.stack([np.full_like(y, channel), y, x], axis=1)[here])
-    places = np.concatenate(found)
+        part = own[held] if len(own) > 1 else own
+        gone = None if missing is None else missing[channel, held]
+        y, x = _in_part(pixels[channel, held], gone, noise, part, units[channel])
+        y = y + held.start
+        here = (rows.start <= y) & (y < rows.stop)
+        places = np.stack([np.full_like(y, channel), y, x], axis=1)
+        return np.asarray(places[here])
+
+    noisy = [k for k in range(len(pixels)) if levels[min(k, len(levels) - 1)].any()]
+    bands = [(channel, band) for channel in noisy for band in _bands(height, width)]
+    places = np.concatenate(list(in_order(in_band, bands, workers)))
     if len(pixels) > 1 and len(places):
         places = places[_is_single_in_others(places, pixels, missing, noise, levels, units)]
     return places

@@ -15,7 +15,7 @@ from ..core.patches.matching import BRIGHT
 from ..errors import ArgumentError
 from ..noise.gaussian import leaves_units
 from ..noise.poisson import PoissonGaussianNoise
-from ..types import Mask, Pixels
+from ..types import Mask, Pixels, Positions
 from .channels import Planes
 from .levels import Levels
 from .missing import union
@@ -40,6 +40,8 @@ class NoisyPixels:
         For a frame: another image of it, (1, height, width), in which similar patches are searched for.
     around
         The pixels that these are a part of, and the part.
+    outliers
+        The outliers of the image, if they are known; they are kept once they have been found in all channels.
     """
 
     def __init__(
@@ -53,10 +55,12 @@ class NoisyPixels:
         factor: float = 1.0,
         similar: Pixels | None = None,
         around: "tuple[NoisyPixels, Any] | None" = None,
+        outliers: Positions | None = None,
     ) -> None:
         self.plan, self.pixels, self.missing = plan, pixels, missing
         self.repeats, self.factor, self.similar = repeats, factor, similar
-        self._levels, self._around = levels, around
+        self._levels, self._around, self.outliers = levels, around, outliers
+        self._repaired: Repaired | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -67,13 +71,21 @@ class NoisyPixels:
         """The levels of the stabilised noise."""
         return self._levels() if callable(self._levels) else self._levels
 
-    @cached_property
+    @property
     def repaired(self) -> Repaired:
         """The pixels without outliers, and the number of outliers."""
-        if self._around is not None:
+        return self.repair()
+
+    def repair(self, workers: int = 1) -> Repaired:
+        """Find and replace the outliers with some threads, unless that was done before."""
+        if self._repaired is None and self._around is not None:
             whole, part = self._around
-            return whole.repaired._replace(pixels=whole.repaired.pixels[part])
-        return repaired(self.plan, self.pixels, self.missing, self.levels.all)
+            self._repaired = whole.repaired._replace(pixels=whole.repaired.pixels[part])
+        if self._repaired is None:
+            known = self.missing, self.levels.all, self.outliers
+            self._repaired = repaired(self.plan, self.pixels, *known, workers)
+            self.outliers = self._repaired.places
+        return self._repaired
 
     @cached_property
     def filled(self) -> Mask | None:
@@ -114,10 +126,10 @@ def _stable(noisy: NoisyPixels, channel: int) -> Image:
     if is_tensor(values):
         stable = values if leaves_units(plan.noise) else applied(plan.noise.stabilise, values)
         stable = stable * as_array_like(scale, stable)
+    elif values.dtype == np.uint8 and values.size > 256:
+        stable = _stable_values(plan, channel, np.arange(256, dtype=np.uint8))[values]
     else:
-        stable = plan.noise.stabilise(values)
-        with np.errstate(over="ignore"):  # checked below
-            stable = np.multiply(stable, scale, dtype=np.float64).astype(np.float32)
+        stable = _stable_values(plan, channel, values)
     if noisy.filled is not None:
         stable = _where(noisy.filled[channel], 0, stable)
     if not is_tensor(stable):
@@ -130,6 +142,13 @@ def _stable(noisy: NoisyPixels, channel: int) -> Image:
             f"is {plan.levels[channel]:.4g}",
         )
     return stable if noisy.filled is None else _where(noisy.filled[channel], np.nan, stable)
+
+
+def _stable_values(plan: Plan, channel: int, values: Pixels) -> Image:
+    """Stabilised and scaled values of a channel."""
+    stable = plan.noise.stabilise(values)
+    with np.errstate(over="ignore"):  # checked by the caller
+        return np.multiply(stable, plan.scales[channel], dtype=np.float64).astype(np.float32)
 
 
 def similar_of(noisy: NoisyPixels) -> Image:

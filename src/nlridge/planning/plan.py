@@ -22,7 +22,7 @@ from ..noise.correlated import correlation_between
 from ..noise.estimation import changing_channels
 from ..noise.poisson import PoissonGaussianNoise
 from ..noise.unbiased import restoring
-from ..types import Array, Mask, Pixels, Shape
+from ..types import Array, Mask, Pixels, Positions, Shape
 from .channels import Planes, planes_of
 from .doubts import VISIBLE, doubt_about, doubt_about_color
 from .options import Options
@@ -60,6 +60,8 @@ class Facts:
     """Why noise is probably left where only a share of the estimate is removed; empty if it is not."""
     extremes: tuple[float, float] = (-math.inf, math.inf)
     """The darkest and the brightest pixel, if the noise depends on the signal: it may have been clipped there."""
+    outliers: Positions | None = None
+    """The outliers of the image, if they are known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +235,8 @@ def covariance_of(noise: Noise, levels: Array, sample: Pixels) -> Array:
     units = np.where(levels > 0, levels, np.inf)
     with np.errstate(over="ignore"):
         # Clipped to avoid overflow; `stabilised` raises an error for pixels so bright.
-        relative = np.clip(noise.stabilise(sample) / units[:, None], -1e100, 1e100)
+        relative = np.divide(noise.stabilise(sample), units[:, None], dtype=np.float64)
+        np.clip(relative, -1e100, 1e100, out=relative)
     relative[~changing_channels(sample)] = 0
     return np.cov(relative, bias=True)
 

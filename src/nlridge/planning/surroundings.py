@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..core.kernels.extremes import beyond_neighbours
+from ..core.kernels.extremes import beyond_neighbours, sort_nine, sums_around
 from ..noise import Noise
 from ..types import Array, Mask, Pixels, Positions
 
@@ -131,9 +131,8 @@ class Structures(NamedTuple):
 
 def structures_of(values: Array, noise: Noise, level: Array, unit: float) -> Structures:
     wide = np.pad(values, 1, "reflect")
-    height, width = values.shape
-    around = [wide[1 + y : 1 + y + height, 1 + x : 1 + x + width] for y, x in AROUND]
-    ordered = np.sort(np.stack([values, *around]), axis=0)
+    ordered = np.empty((9, *values.shape))
+    sort_nine(wide, ordered)  # type: ignore[no-untyped-call]
     deviation = deviation_at(noise, ordered[4].ravel(), level.ravel(), unit).reshape(values.shape)
     deviation = np.maximum(deviation, 1e-300)
     steps = np.diff(ordered[1:-1], axis=0)
@@ -168,8 +167,6 @@ def _means_near(a: Array) -> Array:
 
 def sums(a: npt.NDArray[Any], reach: int) -> npt.NDArray[np.int64]:
     """The sums over squares around each pixel: the number of pixels, for a mask."""
-    sums = a.astype(np.int64)
-    for _ in range(2):
-        sums = np.cumsum(np.pad(sums, ((reach + 1, reach), (0, 0))), axis=0)
-        sums = (sums[2 * reach + 1 :] - sums[: -2 * reach - 1]).T
+    sums = np.empty(a.shape, np.int64)
+    sums_around(a.astype(np.int32, copy=False), reach, sums)  # type: ignore[no-untyped-call]
     return sums

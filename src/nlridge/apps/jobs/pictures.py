@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from .words import recorded_warnings
 
 # Share of the variance of the noise that a result is assumed to have at least.
 _MIN_VARIANCE_LEFT = 0.01
+_EMPTY = np.empty(0, np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ class DenoisedFile:
     before: Picture
     after: Picture
     frames: list[Denoised | None]
-    """The details of each frame, or None for a frame without valid pixels; only the first details have images."""
+    """The details of each frame, or None for a frame without valid pixels; only the first have an image, and no others."""
     warnings: list[str]
     """What was doubtful about the options, and what other options may do better."""
     notes: list[str]
@@ -156,16 +157,16 @@ def clean_picture(
         if kind == "depth" and layer.voxel is not None:
             arguments["spacing"] = layer.voxel
         prepared = prepared_pixels(layer, pixels, **arguments)
-        details = prepared.details(progress=sequence_progress)
+        is_single = layer.mosaic is None and not together
+        details = _without_pilot(prepared, sequence_progress, is_single=is_single)
         image = details.image
         if brightness:
             white = float(np.iinfo(layer.pixels.dtype).max)
             axis = arguments["channel_axis"]
             image = restore_brightness(image, details.noise, data_range=white, channel_axis=axis)
         results[id(layer)][index] = to_dtype(image, types[id(layer)])
-        if any(all_details.values()):  # only the images of the first frame are used later
-            empty = np.empty(0, np.float32)
-            details = replace(details, image=empty, pilot=empty, residual=empty)
+        if any(all_details.values()):  # only the image of the first frame is used later
+            details = replace(details, image=_EMPTY)
         all_details[key] = details
     layers = [
         replace(
@@ -204,6 +205,20 @@ def prepared_pixels(
     if layer.noise is not None and arguments.get("sigma") is arguments.get("noise") is None:
         arguments["noise"] = layer.noise
     return prepare_mosaic(pixels, layer.mosaic, **arguments)
+
+
+def _without_pilot(
+    prepared: Prepared, progress: Callable[[int, int], None], *, is_single: bool
+) -> Denoised:
+    """The details of an image without the pilot and the residual; those of a single image take no time either."""
+    if not is_single:
+        details = prepared.details(progress=progress)
+        return replace(details, pilot=_EMPTY, residual=_EMPTY)
+    image = prepared.denoise(progress=progress)
+    summary = prepared.summary(image)
+    facts = {field.name: getattr(summary, field.name) for field in fields(summary)}
+    images = {"image": image, "pilot": _EMPTY, "residual": _EMPTY}
+    return Denoised(**facts, **images, recipe=prepared.recipe, axes=prepared.axes)
 
 
 def _first(layer: Layer, details: dict[tuple[Any, ...], Denoised | None]) -> Denoised | None:

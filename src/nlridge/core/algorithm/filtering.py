@@ -10,6 +10,7 @@ found by these frequencies alone, and any change that denoising makes to them is
 separate them from the frequencies of the noise.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -135,9 +136,13 @@ def filtered(image: Image, taps: Floats, each: Each = map) -> Image:
     """
     if is_tensor(image):
         return _filtered_tensor(image, taps)
-    reach = reach_of(taps)
-    wide = np.pad(image, ((0, 0), (reach, reach), (reach, reach)), "symmetric")
-    return convolved(wide, taps, each)
+    reach, (height, width) = reach_of(taps), image.shape[1:]
+    places = np.pad(np.arange(height), reach, "symmetric")
+
+    def rows_of(plane: int, rows: slice) -> Image:
+        return np.pad(image[plane, places[rows]], ((0, 0), (reach, reach)), "symmetric")
+
+    return _convolved(rows_of, height, width, taps, each)
 
 
 def reach_of(taps: Floats) -> int:
@@ -147,22 +152,30 @@ def reach_of(taps: Floats) -> int:
 
 def convolved(image: Floats, taps: Floats, each: Each = map) -> Image:
     """Convolve each plane of an image that has a margin as wide as the reach of the taps; the result has none."""
-    planes, height, width = image.shape
+    margins = 2 * reach_of(taps)
+    height, width = (length - margins for length in image.shape[1:])
+    return _convolved(lambda plane, rows: image[plane, rows], height, width, taps, each)
+
+
+def _convolved(
+    rows_of: Callable[[int, slice], Image], height: int, width: int, taps: Floats, each: Each
+) -> Image:
+    """`convolved` for a result of some height and width; `rows_of` returns rows of a plane that has margins."""
     margins, vector = 2 * reach_of(taps), _VECTORS * LANES
-    columns = -(-(width - margins) // vector) * vector
-    result = np.empty((planes, height - margins, columns), np.float32)
+    columns = -(-width // vector) * vector
+    result = np.empty((len(taps), height, columns), np.float32)
 
     def convolve_band(place: tuple[int, int]) -> None:
         plane, top = place
         rows = result[plane, top : top + _BAND]
         wide = np.zeros((len(rows) + margins, columns + margins), np.float32)
-        wide[:, :width] = image[plane, top : top + len(wide)]
+        wide[:, : width + margins] = rows_of(plane, slice(top, top + len(wide)))
         own = taps[plane].reshape(-1)
         _convolve(wide.reshape(-1), own, margins + 1, rows.reshape(-1), columns)
 
-    places = ((plane, top) for plane in range(planes) for top in range(0, height - margins, _BAND))
+    places = ((plane, top) for plane in range(len(taps)) for top in range(0, height, _BAND))
     do_all(each(convolve_band, places))
-    return result[:, :, : width - margins]
+    return result[:, :, :width]
 
 
 @kernel

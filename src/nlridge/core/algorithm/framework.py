@@ -6,6 +6,7 @@ plane, and color differences, which are nearly uncorrelated with it, in the othe
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from operator import add, sub
 from typing import Any, TypeAlias
 
 from .filtering import Filters, clear_frequencies, filters_of
@@ -108,7 +109,8 @@ def _denoised_by_filter(
     white = images.filtered(noisy, filters.whiten)
 
     def back(image: Image) -> Image:
-        return noisy + images.filtered(image - white, filters.color)
+        change = images.filtered(images.each(sub, image, white), filters.color)
+        return images.each(add, noisy, change)
 
     fill_white = None
     if fill_from_pilot is not None:
@@ -224,7 +226,8 @@ def in_rounds(
         keep = keep if keep > 1e-6 else 0.0  # kernels cannot resolve a smaller share
         compared = similar
         if compared is None:
-            compared = for_matching(partly + rounds.blend * (result - partly))
+            mixed = partly + rounds.blend * (result - partly) if rounds.blend > 0 else partly
+            compared = for_matching(mixed)
         inputs = replace(
             inputs,
             noisy=partly,

@@ -6,8 +6,8 @@ The filter is 16 pixels long, so that distant parts of an image do not affect ea
 mirroring, and near their borders these properties hold only approximately: the first row and column of the coarse
 image have up to three quarters more noise.
 
-Images are arrays or tensors whose last two axes are height and width. `each` computes the bands of an array: `map`, or a
-function like it that uses several threads.
+Images are arrays or tensors whose last two axes are height and width. Arrays are computed by kernels, in bands: `each` is
+`map`, or a function like it that uses several threads.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ...types import Array, Image
-from ..arrays import Each, as_array_like, is_tensor, library, to_device_of
+from ...types import Array, Floats, Image
+from ..arrays import Each, as_array_like, do_all, is_tensor, library, to_device_of
+from ..kernels.halving import halve_columns, halve_rows, upsample_columns, upsample_rows
 from .inputs import PlaneNoise
 
 # The low-pass filter "sym8"; its norm is 1, and its sum √2.
@@ -84,7 +85,11 @@ def with_coarse(
         change = coarser(change, each)
     for size in reversed(sizes):
         change = _finer(change, size, each)
-    return image + _finer(change, image.shape[-2:], each)
+    finer = _finer(change, image.shape[-2:], each)
+    if not _is_compiled(image):
+        return image + finer
+    finer += image
+    return finer
 
 
 def _finer(coarse: Image, size: tuple[int, ...], each: Each) -> Image:
@@ -100,6 +105,11 @@ def _halved(image: Image, axis: int, taps: Sequence[float] = _FILTER, each: Each
     """
     length = image.shape[axis]
     half = -(-length // 2)
+    if _is_compiled(image):
+        shape = list(image.shape)
+        shape[axis] = half
+        shares = np.array([tap / sum(taps) for tap in taps], np.float32)
+        return _in_bands(halve_rows if axis == -2 else halve_columns, image, shares, shape, each)
     first = 1 - len(taps) // 2
     places = np.arange(first, 2 * half + first + len(taps) - 2) % (2 * length)
     places = np.minimum(places, 2 * length - 1 - places)
@@ -107,65 +117,56 @@ def _halved(image: Image, axis: int, taps: Sequence[float] = _FILTER, each: Each
         to_device_of(image, chosen)
         for chosen in (np.arange(0, length, 2), places[::2], places[1::2])
     )
-    zeros_like = library(image).zeros_like
-
-    def filtered_band(image: Image, band: slice) -> Image:
-        wide = slice(band.start, band.stop + len(taps) // 2 - 1)
-        # Arithmetic on adjacent pixels in memory is several times as fast as on every other pixel.
-        pixels = image[_along(axis, every_other[band])]
-        halves = [image[_along(axis, side[wide])] for side in sides]
-        change = zeros_like(pixels)
-        for k, tap in enumerate(taps):
-            shifted = slice(k // 2, k // 2 + pixels.shape[axis])
-            difference = halves[k % 2][_along(axis, shifted)] - pixels
-            difference *= tap / sum(taps)
-            change += difference
-        change += pixels
-        return change
-
-    return _in_bands(filtered_band, image, axis, half, each)
+    # Arithmetic on adjacent pixels in memory is several times as fast as on every other pixel.
+    pixels = image[_along(axis, every_other)]
+    halves = [image[_along(axis, side)] for side in sides]
+    change = library(image).zeros_like(pixels)
+    for k, tap in enumerate(taps):
+        shifted = slice(k // 2, k // 2 + pixels.shape[axis])
+        difference = halves[k % 2][_along(axis, shifted)] - pixels
+        difference *= tap / sum(taps)
+        change += difference
+    change += pixels
+    return change
 
 
 def _synthesised(image: Image, axis: int, length: int, each: Each) -> Image:
     """The transpose of `_halved`, up to a factor: upsample by the filter along an axis, to the given length."""
+    if _is_compiled(image):
+        shape = list(image.shape)
+        shape[axis] = length
+        kernel = upsample_rows if axis == -2 else upsample_columns
+        return _in_bands(kernel, image, np.array(_FILTER, np.float32), shape, each)
     half, reach = image.shape[axis], len(_FILTER) // 4
     places = to_device_of(image, np.clip(np.arange(-reach, half + reach), 0, half - 1))
-    stack = library(image).stack
+    wide = image[_along(axis, places)]
+    parts = [wide[_along(axis, slice(k, k + half))] for k in range(2 * reach, -1, -1)]
+    even, odd = _combined(parts[1:], _FILTER[1::2]), _combined(parts[:-1], _FILTER[::2])
+    shape = list(even.shape)
+    shape[axis] = 2 * half
+    upsampled = library(image).stack([even, odd], axis).reshape(shape)
+    return upsampled[_along(axis, slice(length))]
 
-    def upsampled_band(image: Image, band: slice) -> Image:
-        chosen = places[band.start : band.stop + 2 * reach]
-        wide = image[_along(axis, chosen)]
-        count = len(chosen) - 2 * reach
-        parts = [wide[_along(axis, slice(k, k + count))] for k in range(2 * reach, -1, -1)]
-        even, odd = _combined(parts[1:], _FILTER[1::2]), _combined(parts[:-1], _FILTER[::2])
-        shape = list(even.shape)
-        shape[axis] = 2 * count
-        return stack([even, odd], axis).reshape(shape)
 
-    return _in_bands(upsampled_band, image, axis, half, each)[_along(axis, slice(length))]
+def _is_compiled(image: Image) -> bool:
+    """Whether kernels compute the same as formulas, bit for bit."""
+    return not is_tensor(image) and image.dtype == np.float32 and image.ndim == 3
 
 
 def _in_bands(
-    function: Callable[[Image, slice], Image], image: Image, axis: int, length: int, each: Each
+    kernel: Callable[..., None], image: Image, taps: Floats, shape: Sequence[int], each: Each
 ) -> Image:
-    """The results of a function for bands of rows, one below the other.
+    """The result of a kernel, computed in bands of rows."""
+    result = np.empty(shape, np.float32)
+    image = np.ascontiguousarray(image)
+    count = max(_BAND // max(result[:, 0].size, 1), 1)
+    count += count % 2  # pairs of rows are upsampled together
 
-    The function takes an image and a slice of the `length` places along an axis. Bands of arrays are small enough for
-    all intermediate results to stay in the cache of a core; a tensor is a single band.
-    """
-    rows = length if axis == -2 else image.shape[-2]
-    count = rows
-    if not is_tensor(image):
-        count = max(_BAND // max(image[..., 0, :].size, 1), len(_FILTER))
+    def compute(top: int) -> None:
+        kernel(image, taps, top, min(top + count, shape[1]), result)
 
-    def computed(top: int) -> Image:
-        band = slice(top, min(top + count, rows))
-        if axis == -2:
-            return function(image, band)
-        return function(image[_along(-2, band)], slice(0, length))
-
-    bands = list(each(computed, range(0, rows, count)))
-    return bands[0] if len(bands) == 1 else np.concatenate(bands, axis=-2)
+    do_all(each(compute, range(0, shape[1], count)))
+    return result
 
 
 def _along(axis: int, places: Any) -> tuple[Any, ...]:

@@ -1,8 +1,8 @@
 """The CPU engine, which runs a pass over an image in blocks of reference patches on a pool of threads.
 
 Each block reads its own window of the images, finds and denoises its groups, and adds up its own weighted sums. These
-are then added to the sums of the image in the order of the blocks, so that a pixel of the result depends neither on the
-number of threads nor on pixels beyond the reach of the algorithm.
+are then added to those of other blocks in the order of the blocks, strip by strip, so that a pixel of the result depends
+neither on the number of threads nor on pixels beyond the reach of the algorithm.
 
 Images are arrays of (planes, height, width).
 """
@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -37,25 +36,16 @@ from .groups import (
     GroupPlaces,
     GroupShape,
     GroupSums,
-    apply_change,
-    average,
     denoiser_of,
 )
 from .pool import in_order
+from .strips import BlockSums, LineInputs, Strips
 
 Groups: TypeAlias = MutableMapping[tuple[int, int], Pixels]
 """Maps the corner of a block's first reference to the offsets of the similar patches in the block's window, an array of
 (rows of references, columns of references, group size)."""
 
-
-class LineInputs(NamedTuple):
-    """The part of the images that a line of blocks reads."""
-
-    window: Window
-    inputs: StepInputs
-
-
-Sums: TypeAlias = tuple[LineInputs, Window, Image, Image, Image]
+_Result = TypeVar("_Result")
 
 
 def run_pass(
@@ -81,18 +71,13 @@ def run_pass(
         np.empty((count, *map(len, window)), np.float32)
         for count in (planes, planes if inputs.keeps_noise else 0)
     )
-    for rows, *parts in strips(
-        inputs,
-        pass_,
-        groups,
-        window=window,
-        workers=workers,
-        threads=threads,
-        tick=tick,
-        trimmed=trimmed,
-    ):
+
+    def keep(rows: range, *parts: Image) -> None:
         for strip, image in zip(parts, (total, rest), strict=True):
             image[:, slice_within(rows, window.rows)] = strip
+
+    for _ in _run(inputs, pass_, groups, window, workers, threads, tick, keep, trimmed=trimmed):
+        pass
     return total, rest if len(rest) else total
 
 
@@ -103,59 +88,64 @@ def strips(
     *,
     window: Window,
     workers: int,
-    threads: Executor | None = None,
     tick: Callable[[], None],
-    trimmed: bool = False,
 ) -> Iterator[tuple[range, Image, Image]]:
     """Yield the given part of both results of `run_pass` in strips of rows, from top to bottom.
 
-    A strip is yielded as soon as no further block adds to it. Only the blocks that reach the window are run; `trimmed`
-    is as for `lines`. Images are read as image[:, top:bottom, left:right], once for each line of blocks, and need not be
-    in memory. An exception that `tick` raises ends the work at once.
+    A strip is yielded as soon as no further block adds to it. Only the blocks that reach the window are run. Images are
+    read as image[:, top:bottom, left:right], once for each line of blocks, and need not be in memory. An exception that
+    `tick` raises ends the work at once.
     """
+
+    def as_it_is(*strip: Any) -> Any:
+        return strip
+
+    yield from _run(inputs, pass_, groups, window, workers, None, tick, as_it_is)
+
+
+def _run(
+    inputs: StepInputs,
+    pass_: Pass,
+    groups: Groups | None,
+    window: Window,
+    workers: int,
+    threads: Executor | None,
+    tick: Callable[[], None],
+    finish: Callable[[range, Image, Image], _Result],
+    *,
+    trimmed: bool = False,
+) -> Iterator[_Result]:
+    """Yield what `finish` returns for the rows of each strip and both results for them; `trimmed` is as for `lines`."""
     if pass_.frames != ONE_FRAME:  # of the recipe for a video
         pass_ = replace(pass_, frames=ONE_FRAME)
-    settings, planes = pass_.settings, len(inputs.noisy)
-    patch, shape = settings.patch_size, inputs.noisy.shape[1:]
+    settings, shape = pass_.settings, inputs.noisy.shape[1:]
     grid = lines(shape, pass_, window, trimmed=trimmed)
-    plane_sets = pass_.plane_sets(planes)
+    plane_sets = pass_.plane_sets(len(inputs.noisy))
     most = max(plane_set.group_size for plane_set in plane_sets)
     sizes = distinct_sizes(grid, shape, settings, most)
     denoisers = [
         denoiser_of(plane_set, pass_, inputs.noise.correlation, sizes) for plane_set in plane_sets
     ]
-    denoise = partial(denoise_block, denoisers, pass_, groups, shape)
+    finished = Strips(grid, shape, window, settings, denoisers, finish)
+
+    def denoise(work: tuple[int, int, LineInputs, BlockPart]) -> None:
+        line, column, read, block = work
+        sums = denoise_block(denoisers, pass_, groups, shape, read, block)
+        finished.add(line, column, sums)
+
     work = (
-        (read, block) for line in grid for read in [_read(inputs, pass_, line)] for block in line
+        (k, column, read, block)
+        for k, line in enumerate(grid)
+        for read in [_read(inputs, pass_, line)]
+        for column, block in enumerate(line)
     )
-    counts = (planes, planes if inputs.keeps_noise else 0, len(denoisers))
-    # The sums extend to the left of the window, to hold the weights of patches that begin there.
-    columns = range(max(window.columns.start - patch + 1, 0), window.columns.stop)
-    sums = [np.zeros((count, 0, len(columns)), np.float32) for count in counts]
-    top = reach(grid[:1], shape, settings).rows.start  # the first row of the sums
-    at = window.rows.start  # the first row that has not been yielded
     with closing(in_order(denoise, work, workers, threads)) as blocks_done:
         for k, line in enumerate(grid):
-            bottom = reach([line], shape, settings).rows.stop
-            sums = [_extended(image, bottom - top) for image in sums]
-            held = Window(range(top, bottom), columns)
             for _ in line:
-                read, block_window, *block_sums = next(blocks_done)
-                for block_sum, image in zip(block_sums, sums, strict=True):
-                    block_window.add(block_sum, image, held)
+                next(blocks_done)
                 tick()
-            end = bottom
-            if k + 1 < len(grid):
-                end = reach(grid[k + 1 : k + 2], shape, settings).rows.start
-            ready = range(at, min(end, window.rows.stop))
-            if len(ready):
-                part = Window(ready, window.columns)
-                yield ready, *_normalised(read, sums, held, denoisers, patch, part)
-                at = ready.stop
-            # The rows to come need the weights of patches that begin above them.
-            done = max(end - patch + 1 - top, 0)
-            sums = [image[:, done:] for image in sums]
-            top += done
+            if (strip := finished.take(k)) is not None:
+                yield strip
 
 
 def _read(inputs: StepInputs, pass_: Pass, line: Sequence[BlockPart]) -> LineInputs:
@@ -166,48 +156,16 @@ def _read(inputs: StepInputs, pass_: Pass, line: Sequence[BlockPart]) -> LineInp
     return LineInputs(window, inputs.mapped(lambda image: image[index]))
 
 
-def _extended(sums: Image, height: int) -> Image:
-    """The sums, extended to the given height by rows of zeros."""
-    planes, present, width = sums.shape
-    extended = np.zeros((planes, height, width), np.float32)
-    extended[:, :present] = sums
-    return extended
-
-
-def _normalised(
-    read: LineInputs,
-    sums: list[Image],
-    held: Window,
-    denoisers: Sequence[GroupDenoiser],
-    patch: int,
-    part: Window,
-) -> tuple[Image, Image]:
-    """The results for a finished part, from sums that cover the window `held`."""
-    # The first corners of patches that cover these rows.
-    first = max(part.rows.start - patch + 1, held.rows.start)
-    covering = Window(range(first, part.rows.stop), held.columns)
-    total, rest, weight = (image[covering.inside(held)].copy() for image in sums)
-    average(denoisers, total, rest, weight)
-    total, rest = (image[part.inside(covering)] for image in (total, rest))
-    noisy = read.inputs.noisy[part.inside(read.window)]
-    for change in (total, rest):
-        apply_change(change, noisy)
-    return total, rest
-
-
 def denoise_block(
     denoisers: Sequence[GroupDenoiser],
     pass_: Pass,
     groups: Groups | None,
     shape: tuple[int, int],
-    work: tuple[LineInputs, BlockPart],
-) -> Sums:
-    """Denoise the groups of a block.
-
-    Returns the inputs, the window that the block covers, the weighted sums of the changes of its patches (for both
-    results), and the weights of the patches at their corners.
-    """
-    line, (block, whole) = work
+    line: LineInputs,
+    part: BlockPart,
+) -> BlockSums:
+    """Denoise the groups of a block, and return its sums."""
+    block, whole = part
     inputs, settings = line.inputs, pass_.settings
     patch, radius = settings.patch_size, settings.window // 2
     # The offsets in a group refer to the window of the whole block.
@@ -285,4 +243,4 @@ def denoise_block(
             GroupPlaces(offsets, offsets, most, np.minimum(sizes, group_size)),
             GroupShape(row_length, plane, plane, plane_set.number, patch, group_size),
         )
-    return line, window, total, rest, weight
+    return BlockSums(line, window, total, rest, weight)
