@@ -130,7 +130,6 @@ class Folder:
                 self._events.publish(type="folder", running=True, **facts)
 
         common: dict[str, Any] = {"overwrite": False, "frames": "auto", "progress": progress}
-        images = {"apart": True, **common}
         target = target_of(path)
         expect_no_link(target)
         if is_video_name(path):
@@ -138,9 +137,9 @@ class Folder:
             clean_clip(path, target, codec=None, quality=None, **common, **given)
         else:
             try:
-                clean_file(path, target, axes=None, **images, **arguments)
+                clean_file(path, target, axes=None, **common, **arguments)
             except UnnamedAxes as error:
-                clean_file(path, target, axes=likely_axes(error), **images, **arguments)
+                clean_file(path, target, axes=likely_axes(error), **common, **arguments)
 
     def _seconds_left(self, share: float) -> float | None:
         """Return the seconds left of a run once a share of its current file is done, if its files are alike."""
