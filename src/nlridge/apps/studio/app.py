@@ -3,6 +3,7 @@
 import asyncio
 import math
 import shutil
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from importlib import resources
@@ -323,7 +324,7 @@ class Studio:
 
     async def _complete(self, image: Opened) -> Any:
         """Wait for the whole result with the current settings."""
-        wanted = image.want(saving=True)
+        wanted = image.want(saving=image.wanted.saving or time.monotonic())
         self.worker.changed()
         while wanted.revision not in image.finished:
             if wanted.revision in image.failed:

@@ -32,8 +32,8 @@ class Wanted:
     settings: Settings = field(default_factory=Settings)
     revision: int = 1
     view: View | None = None
-    saving: bool = False
-    """Whether the whole result is waited for."""
+    saving: float | None = None
+    """Since when somebody has waited for the whole result; None if nobody does."""
     since: float = field(default_factory=time.monotonic)
     """When the settings were chosen."""
 
@@ -123,6 +123,14 @@ class Opened:
         self.low, self.high = black_and_white(self.layer.pixels.dtype, [self._sample()])
         self.revisions[self.wanted.revision] = self.wanted.settings
         self._making = threading.Lock()
+
+    @property
+    def waiting(self) -> float:
+        """For how many seconds somebody has waited for the whole result."""
+        wanted = self.wanted
+        if wanted.saving is None or wanted.revision in self.finished:
+            return 0.0
+        return time.monotonic() - wanted.saving
 
     @property
     def shown_size(self) -> tuple[int, int]:
@@ -291,7 +299,7 @@ class Opened:
         wanted = replace(self.wanted, **changes)
         if wanted.settings != self.wanted.settings:
             wanted = replace(
-                wanted, revision=self.wanted.revision + 1, since=time.monotonic(), saving=False
+                wanted, revision=self.wanted.revision + 1, since=time.monotonic(), saving=None
             )
             self.revisions[wanted.revision] = wanted.settings
             for old in list(self.revisions)[:-32]:
