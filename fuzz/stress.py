@@ -25,6 +25,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -56,6 +57,11 @@ class _Found:
     wrong: list[str] = field(default_factory=list)
     slowest: dict[str, float] = field(default_factory=dict)
     """The longest time to an answer, by kinds of requests."""
+
+    def say(self, wrong: str) -> None:
+        """Note what is wrong, and print it at once."""
+        self.wrong.append(wrong)
+        print(f"{datetime.now():%H:%M:%S} wrong: {wrong}", flush=True)
 
 
 class _Page:
@@ -89,7 +95,7 @@ class _Page:
             except (ValueError, KeyError):
                 sentence = ""
             if not sentence or "\n" in sentence or "Traceback" in sentence:
-                self.found.wrong.append(f"{method} {path}: {answer.status} {content[:200]!r}")
+                self.found.say(f"{method} {path}: {answer.status} {content[:200]!r}")
             elif answer.status >= 500 or "space" in sentence:
                 counts[sentence[:90]] += 1
         return answer.status, content
@@ -98,9 +104,8 @@ class _Page:
         while time.monotonic() < until:
             try:
                 self.visit()
-            except OSError as error:
-                self.found.wrong.append(f"the server does not answer: {error}")
-                return
+            except Exception as error:
+                self.found.say(f"{error!r}")
             time.sleep(self.pause * 2 * self.random.random())
 
     def visit(self) -> None:
@@ -127,7 +132,7 @@ class _Page:
                 self.found.counts["saved"] += 1
                 with Image.open(io.BytesIO(content)) as saved:
                     if np.asarray(saved).shape != (side, side):
-                        self.found.wrong.append(f"a saved image has another shape: {saved.size}")
+                        self.found.say(f"a saved image has another shape: {saved.size}")
         self.send("DELETE", path)
 
 

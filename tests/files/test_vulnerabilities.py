@@ -9,8 +9,10 @@ import sys
 import h5py
 import mrcfile
 import numpy as np
+import pydicom
 import pytest
 from astropy.io import fits
+from format_examples import dicom_dataset
 from memory import PEAK
 from PIL import Image
 
@@ -118,6 +120,33 @@ def test_an_extended_header_of_mrc_beyond_the_file(tmp_path):
         ValueError, match="it has 2048 bytes; expected 2147483647 before its pixels"
     ):
         read(path)
+
+
+@pytest.mark.parametrize("syntax", ["JPEG2000", "JPEG2000Lossless"])
+def test_a_frame_of_dicom_whose_boxes_have_no_end(tmp_path, syntax):
+    """Found by fuzzing: pydicom never returned."""
+    data = dicom_dataset(np.zeros((16, 16), np.int16))
+    data.file_meta.TransferSyntaxUID = getattr(pydicom.uid, syntax)
+    frame = bytes.fromhex("0000000c6a5020200d0a870a") + bytes(20)
+    data.PixelData = pydicom.encaps.encapsulate([frame])
+    data["PixelData"].VR = "OB"
+    data.save_as(tmp_path / "loop.dcm", enforce_file_format=True)
+    with pytest.raises(ValueError, match="one of the boxes of a frame has no end"):
+        read(tmp_path / "loop.dcm")
+
+
+@pytest.mark.parametrize(("keyword", "kind"), [("RescaleSlope", b"DS"), ("NumberOfFrames", b"IS")])
+def test_numbers_of_dicom_that_are_text(tmp_path, keyword, kind):
+    """Found by fuzzing: the message named neither the file nor the element."""
+    data = dicom_dataset(np.zeros((16, 16), np.int16), RescaleSlope=1, NumberOfFrames=1)
+    data.save_as(tmp_path / "text.dcm", enforce_file_format=True)
+    content = (tmp_path / "text.dcm").read_bytes()
+    tag = pydicom.tag.Tag(keyword)
+    at = content.index(struct.pack("<HH", tag.group, tag.element) + kind)
+    content = content[: at + 4] + b"LO" + content[at + 6 : at + 8] + b"x " + content[at + 10 :]
+    (tmp_path / "text.dcm").write_bytes(content)
+    with pytest.raises(ValueError, match=f"the file is damaged: its {keyword} is 'x"):
+        read(tmp_path / "text.dcm")
 
 
 def test_errors_of_compiled_code_without_a_name():
