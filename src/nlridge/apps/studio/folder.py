@@ -17,6 +17,7 @@ from .events import Events
 from .opening import likely_axes
 from .saving import expect_no_link, target_of
 from .tasks import Pace
+from .words import NOT_IN_FOLDER
 
 
 @dataclass(eq=False)
@@ -69,7 +70,7 @@ class Folder:
         """Return the path of a file, which may have been replaced by a link since."""
         file = self._files.get(identity)
         if file is None or not self._holds(file.path):
-            raise Refused(404, "the folder has no such file")
+            raise Refused(404, NOT_IN_FOLDER)
         expect_regular(file.path)
         return file.path
 

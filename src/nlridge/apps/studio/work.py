@@ -20,6 +20,7 @@ from .images import Opened
 from .limits import Limits
 from .stages import Stages, warm_up
 from .tasks import FIRST, URGENT, Pace, Task, is_wanted, tasks, work_after
+from .words import DENOISING, ESTIMATING
 
 _KEPT = 2**29  # bytes for an image of what need not be computed again
 _EVERY = 0.1  # seconds between reports of progress
@@ -226,10 +227,10 @@ class Worker:
                 raise Cancelled  # the page has turned to another image
 
     def _say_progress(self, task: Task, done: float, left: float | None) -> None:
-        words = f"denoising with {task.method}" if task.method else "estimating the noise"
+        said = DENOISING.format(method=task.method) if task.method else ESTIMATING
         stage = "visible" if task.stage in URGENT else "whole"
         revision = task.image.wanted.revision
-        facts = {"stage": stage, "done": round(done, 3), "words": words}
+        facts = {"stage": stage, "done": round(done, 3), "words": said}
         if left is not None and task.stage not in FIRST:
             facts["left"] = round(left, 1)
         self.stages.say("progress", task.image, revision, **facts)
