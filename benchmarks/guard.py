@@ -1,7 +1,7 @@
 """Quality, speed and estimates of the noise, compared with the last tag: an error if any of them has become worse.
 
 Both versions run in processes of their own, in turns, on the same images with the same noise. `--against REV` names
-another commit; without any tag, the working tree is compared with the last commit.
+another commit; before the first release, the working tree is compared with the last commit, and that is said.
 """
 
 import subprocess
@@ -35,7 +35,10 @@ def add_arguments(parser):
 
 def run(options):
     start = time.perf_counter()
-    revision = options.against or last_tag() or "HEAD"
+    revision = options.against or last_tag()
+    if revision is None:
+        print("there is no release yet: only what is not committed can be found to be worse")
+        revision = "HEAD"
     methods = options.guard_methods or list(nlridge.method_names())
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory())).resolve()
@@ -57,9 +60,9 @@ def run(options):
 
 
 def last_tag():
-    """The name of the last tag; None if there is none."""
+    """The tag of the last release; None if there is none."""
     done = subprocess.run(
-        ["git", "describe", "--tags", "--abbrev=0"],
+        ["git", "describe", "--tags", "--abbrev=0", "--match=v[0-9]*"],
         capture_output=True,
         text=True,
         cwd=against.HERE,

@@ -1,7 +1,8 @@
 """Load and faults, for as long as is asked: ``python -m fuzz.stress studio --seconds 3600``, ``batch`` and ``cluster``.
 
 - ``studio``: several pages upload, change settings while work is under way, look, save and close, and some upload what
-  is no image. Every error must be a sentence, every saved image whole, and memory bounded.
+  is no image. Every error must be a sentence, every request answered, every saved image whole, and memory bounded. With
+  ``--disk``, a folder on a small disk of its own, that disk is full half of the time.
 - ``batch``: a folder of small files, some of them damaged, is denoised by a process that is killed again and again. In the
   end, every good file must have been done once, and every bad one must be named.
 - ``cluster``: one of three workers of Dask is killed in mid-run, or all of them are restarted. The
@@ -9,11 +10,13 @@
 """
 
 import argparse
+import contextlib
 import http.client
 import io
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -21,12 +24,17 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
 from PIL import Image
+
+_PATIENCE = 120  # seconds to an answer
+_TURN = 60  # half seconds in which the disk is full, and is not
 
 
 def _png(seed: int, side: int) -> bytes:
@@ -41,17 +49,35 @@ def _png(seed: int, side: int) -> bytes:
 # The studio.
 
 
+@dataclass
+class _Found:
+    """What all pages have met."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    slowest: dict[str, float] = field(default_factory=dict)
+    """The longest time to an answer, by kinds of requests."""
+
+    def say(self, wrong: str) -> None:
+        """Note what is wrong, and print it at once."""
+        self.wrong.append(wrong)
+        print(f"{datetime.now():%H:%M:%S} wrong: {wrong}", flush=True)
+
+
 class _Page:
     """A page that does what people do, at random."""
 
-    def __init__(self, host: str, cookie: str, seed: int, counts: Counter[str], wrong: list[str]):
-        self.host, self.cookie, self.counts, self.wrong = host, cookie, counts, wrong
+    def __init__(self, host: str, cookie: str, seed: int, pause: float, found: _Found):
+        self.host, self.cookie, self.pause, self.found = host, cookie, pause, found
         self.random = random.Random(seed)
 
     def send(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
         data = json.dumps(body).encode() if isinstance(body, dict) else body
         headers = {"Cookie": self.cookie, "Origin": f"http://{self.host}", "X-Nlridge": "1"}
-        connection = http.client.HTTPConnection(self.host, timeout=120)
+        connection = http.client.HTTPConnection(self.host, timeout=_PATIENCE)
+        counts, slowest = self.found.counts, self.found.slowest
+        kind = f"{method} {re.sub('^/api/images/[^/]*/?', '', path.partition('?')[0])}"
+        start = time.monotonic()
         try:
             connection.request(method, path, data, headers)
             answer = connection.getresponse()
@@ -60,26 +86,27 @@ class _Page:
             raise OSError(f"{method} {path}: {error!r}") from error
         finally:
             connection.close()
-        self.counts["requests"] += 1
+        counts["requests"] += 1
+        slowest[kind] = max(slowest.get(kind, 0.0), time.monotonic() - start)
         if answer.status >= 400:
-            self.counts[f"status {answer.status}"] += 1
+            counts[f"status {answer.status}"] += 1
             try:
                 sentence = json.loads(content)["error"]
             except (ValueError, KeyError):
                 sentence = ""
             if not sentence or "\n" in sentence or "Traceback" in sentence:
-                self.wrong.append(f"{method} {path}: {answer.status} {content[:200]!r}")
-            elif answer.status >= 500:
-                self.counts[sentence[:90]] += 1
+                self.found.say(f"{method} {path}: {answer.status} {content[:200]!r}")
+            elif answer.status >= 500 or "space" in sentence:
+                counts[sentence[:90]] += 1
         return answer.status, content
 
     def live(self, until: float) -> None:
         while time.monotonic() < until:
             try:
                 self.visit()
-            except OSError as error:
-                self.wrong.append(f"the server does not answer: {error}")
-                return
+            except Exception as error:
+                self.found.say(f"{error!r}")
+            time.sleep(self.pause * 2 * self.random.random())
 
     def visit(self) -> None:
         chance = self.random.random
@@ -102,10 +129,10 @@ class _Page:
         if chance() < 0.5:
             status, content = self.send("POST", f"{path}/save", {"where": "download"})
             if status == 200:
-                self.counts["saved"] += 1
+                self.found.counts["saved"] += 1
                 with Image.open(io.BytesIO(content)) as saved:
                     if np.asarray(saved).shape != (side, side):
-                        self.wrong.append(f"a saved image has another shape: {saved.size}")
+                        self.found.say(f"a saved image has another shape: {saved.size}")
         self.send("DELETE", path)
 
 
@@ -125,8 +152,13 @@ def _memory(process: int) -> float:
 
 def studio(options: argparse.Namespace) -> int:
     command = [sys.executable, "-m", "nlridge", "studio", "--no-browser"]
+    own = {"TMPDIR": str(options.disk.resolve())} if options.disk else {}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, **own},
     ) as server:
         assert server.stdout is not None
         printed: list[str] = []
@@ -138,25 +170,47 @@ def studio(options: argparse.Namespace) -> int:
         connection = http.client.HTTPConnection(parts.netloc, timeout=60)
         connection.request("GET", f"/?{parts.query}")
         cookie = (connection.getresponse().getheader("set-cookie") or "").split(";")[0]
-        counts: Counter[str] = Counter()
-        wrong: list[str] = []
+        found = _Found()
         until = time.monotonic() + options.seconds
-        pages = [_Page(parts.netloc, cookie, k, counts, wrong) for k in range(options.pages)]
+        pages = [_Page(parts.netloc, cookie, k, options.pause, found) for k in range(options.pages)]
         threads = [threading.Thread(target=page.live, args=(until,)) for page in pages]
         for thread in threads:
             thread.start()
-        memory = []
+        memory, filler = [], options.disk and options.disk / "filler"
         while any(thread.is_alive() for thread in threads):
             memory.append(_memory(server.pid))
+            if filler:
+                _fill(filler, len(memory) % _TURN < _TURN / 2)
             time.sleep(0.5)
         server.send_signal(signal.SIGINT)
+    seconds, wrong = _processor_seconds(), found.wrong
     quarter = max(len(memory) // 4, 1)
-    print(dict(counts))
-    print(f"memory: peak {max(memory):.0f} MB; second quarter {max(memory[quarter : 2 * quarter], default=0):.0f}, last {max(memory[-quarter:]):.0f} MB")  # fmt: skip
+    print(dict(found.counts))
+    print("longest waits:", ", ".join(f"{kind} {s:.1f} s" for kind, s in found.slowest.items()))
+    print(f"memory: peak {max(memory):.0f} MB; second quarter {max(memory[quarter : 2 * quarter], default=0):.0f}, last {max(memory[-quarter:]):.0f} MB; {seconds:.0f} s of the processor")  # fmt: skip
     if any("Traceback" in line for line in printed):
         wrong.append("the studio printed a traceback: " + "".join(printed)[-2000:])
+    if filler:
+        filler.unlink(missing_ok=True)
+        wrong += [f"left on the disk: {path.name}" for path in options.disk.iterdir()]
     print(f"{options.pages} pages, {options.seconds:g} s: {len(wrong)} wrong", *wrong[:5], sep="\n")
     return int(bool(wrong))
+
+
+def _fill(file: Path, full: bool) -> None:
+    """Fill the rest of a disk with a file, or remove that file."""
+    if not full:
+        file.unlink(missing_ok=True)
+        return
+    with contextlib.suppress(OSError), file.open("ab", buffering=0) as filler:
+        for length in (2**20, 2**12):
+            while filler.write(bytes(length)) == length:
+                pass
+
+
+def _processor_seconds() -> float:
+    """What this process and those that it has waited for have taken."""
+    return sum(os.times()[:4])
 
 
 # A batch.
@@ -270,6 +324,8 @@ def main() -> int:
     add("what", choices=["studio", "batch", "cluster"])
     add("--seconds", type=float, default=60.0, help="of the studio and the cluster (default: 60)")
     add("--pages", type=int, default=10, help="of the studio (default: 10)")
+    add("--pause", type=float, default=0.0, help="mean seconds that a page rests after each image")
+    add("--disk", type=Path, help="an empty folder on a small disk, for the studio's files")
     add("--files", type=int, default=5000, help="of the batch (default: 5000)")
     add("--kills", type=int, default=10, help="of the batch (default: 10)")
     add("--side", type=int, default=1024, help="of the image of the cluster (default: 1024)")

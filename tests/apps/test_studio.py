@@ -313,9 +313,67 @@ def test_work_on_an_image_ends_when_the_page_turns_to_another_unless_it_is_saved
     other.want(view=view)
     with pytest.raises(Cancelled):
         worker._check(task)
-    image.want(saving=True)
+    image.want(saving=time.monotonic())
     other.want(view=view)
     worker._check(task)
+
+
+def test_saving_ends_even_if_other_images_are_always_newer(tmp_path, monkeypatch):
+    """With ten pages, saving took more than two minutes: whatever they did last came first."""
+    from nlridge.apps.studio import work
+    from nlridge.apps.studio.events import Events
+    from nlridge.apps.studio.messages import View
+
+    monkeypatch.setattr(work, "_PATIENCE", 0.0)
+    image, gallery = _looked_at(tmp_path, 64, 64, 1)
+    worker = work.Worker(gallery, Events(Limits()), Limits())
+    worker._cold.clear()
+    image.want(saving=time.monotonic())
+
+    def newer():
+        other, _ = _looked_at(tmp_path, 32, 32, 1)
+        gallery.add(other)
+        other.want(view=View(0, (0, 0, 32, 32), 0))
+
+    for step in (worker._measure_next, worker._step, worker._step):
+        newer()
+        worker._measure_next()  # also that of the newer one
+        newer()
+        step()
+    assert image.wanted.revision in image.finished
+
+
+def test_newer_images_interrupt_one_at_a_time(tmp_path):
+    """What they interrupt advances in between."""
+    from nlridge.apps.studio.events import Events
+    from nlridge.apps.studio.messages import Settings, View
+    from nlridge.apps.studio.parts import measure
+    from nlridge.apps.studio.work import Worker
+
+    image, gallery = _looked_at(tmp_path, 32, 32, 1)
+    worker = Worker(gallery, Events(Limits()), Limits())
+    known = measure(image.planes(0), "auto", sampled=False)
+    done = []
+
+    def look():
+        other, _ = _looked_at(tmp_path, 32, 32, 1)
+        other.measured[0, "auto"] = known
+        gallery.add(other)
+        other.want(view=View(0, (0, 0, 32, 32), 0), settings=Settings("fast"))
+        worker.changed()
+
+    def do(task):
+        done.append(task.stage)
+        task.image.failed[task.wanted.revision] = "done"
+        if len(done) < 9:
+            look()
+
+    worker._do = do
+    look()
+    worker._interrupt()
+    assert done == ["visible"]
+    worker._interrupt()
+    assert done == ["visible"] * 2
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import pytest
 from command_line import names, run, save
 from format_examples import FORMATS
 
+from nlridge.apps.cli import main
 from nlridge.files import apart, read
 from nlridge.files.apart import read_apart
 from nlridge.files.damage import UnnamedAxes
@@ -117,6 +118,29 @@ def test_a_batch_goes_on_after_a_crash(failing, tmp_path, capsys):
     assert f"{tmp_path / 'in' / 'b-crash.npy'}: the file is damaged: the library" in said.err
     assert "2 of 3 files done, 1 failed" in said.out
     assert names(tmp_path / "out") == ["a.png", "c.png"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["denoise", "hang.npy", "-o", "out.npy"],
+        ["denoise", "--burst", "hang.npy", "good.npy", "good.npy", "-o", "out.npy"],
+        ["denoise", "good.npy", "--offset-map", "hang.npy", "-o", "out.npy"],
+        ["noise", "hang.npy"],
+        ["compare", "good.npy", "hang.npy"],
+        ["demo", "hang.npy"],
+    ],
+    ids=" ".join,
+)
+def test_no_command_waits_for_ever_for_a_single_file(failing, monkeypatch, capsys, command):
+    """As a damaged DNG on which LibRaw does not return."""
+    for name in ("hang.npy", "good.npy"):
+        np.save(name, np.zeros((16, 16)))
+    monkeypatch.setattr(apart, "SECONDS", 0.5)
+    assert main(command) != 0
+    said = capsys.readouterr()
+    assert "the library that reads .npy files did not return within 0.5" in said.err
+    assert "Traceback" not in said.out + said.err
 
 
 class Unsendable:

@@ -1,6 +1,7 @@
 """The contract of file formats, which each of them keeps, plug-ins too."""
 
 import importlib.metadata
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from PIL import Image
 
 import nlridge.files
 from nlridge.apps.cli import main
-from nlridge.files import Layer, Picture, broken_plugins, read, suffixes, write
+from nlridge.files import Layer, Picture, apart, broken_plugins, read, suffixes, write
 
 
 @pytest.mark.parametrize("check", checks, ids=lambda check: check.__name__)
@@ -134,8 +135,32 @@ def test_a_plugin_keeps_the_contract(tmp_path, plugins, check):
     check(Example(".bytes", make_bytes, "u1"), tmp_path)
 
 
-def test_a_plugin_on_the_command_line(tmp_path, plugins, capsys):
-    plugins(raw=plugin())
+@pytest.fixture
+def installed(tmp_path_factory, monkeypatch):
+    """A package with the plug-in, which other processes find as well."""
+    folder = tmp_path_factory.mktemp("packages")
+    (folder / "plugin_raw.py").write_text(
+        "import numpy as np\nfrom nlridge.files import Layer, Picture\n"
+        "NAME, SUFFIXES, KEEPS = 'bytes', ('.bytes',), ()\n"
+        "def recognises(head):\n    return len(head) > 4\n"
+        f"{inspect.getsource(read_bytes)}\n{inspect.getsource(write_bytes)}\n"
+        "read, write = read_bytes, write_bytes\n"
+    )
+    (folder / "plugin_raw-1.dist-info").mkdir()
+    (folder / "plugin_raw-1.dist-info" / "METADATA").write_text("Name: plugin-raw\nVersion: 1\n")
+    (folder / "plugin_raw-1.dist-info" / "entry_points.txt").write_text("[nlridge.files]\nraw = plugin_raw\n")  # fmt: skip
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr(apart, "_reader", apart._Reader())
+    nlridge.files._found.cache_clear()
+    nlridge.files._formats.cache_clear()
+    yield
+    apart._reader.end()
+    monkeypatch.undo()
+    nlridge.files._found.cache_clear()
+    nlridge.files._formats.cache_clear()
+
+
+def test_a_plugin_on_the_command_line(tmp_path, installed, capsys):
     make_bytes(tmp_path / "a.bytes", Example(".bytes", make_bytes, "u1").pixels, "YX")
     assert main(["denoise", str(tmp_path), "--method", "fast", "--sigma", "5"]) == 0
     assert read(tmp_path / "a_denoised.bytes").layers[0].pixels.std() > 0

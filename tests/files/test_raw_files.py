@@ -244,7 +244,7 @@ def test_x_trans_and_linear_files_are_refused_in_one_sentence(tmp_path, capsys):
     x_trans, linear = tmp_path / "x.dng", tmp_path / "linear.dng"
     x_trans.write_bytes(dng_bytes(file._replace(raw_tags=[*others, *tags]), compressed=False))
     version = [(50706, 1, 4, bytes([1, 4, 0, 0]), False)]
-    tifffile.imwrite(linear, np.stack([values] * 3, -1), photometric=34892, extratags=version, metadata=None)  # fmt: skip
+    tifffile.imwrite(linear, np.stack([values] * 3, -1), photometric=34892, planarconfig="contig", extratags=version, metadata=None)  # fmt: skip
     assert main(["denoise", str(x_trans), str(linear)]) == 1
     errors = capsys.readouterr().err.splitlines()
     assert "its pattern of colors is X-Trans; expected a Bayer pattern" in errors[0]

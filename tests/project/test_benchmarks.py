@@ -202,6 +202,31 @@ def denoise(noisy, sigma, *, method, **options):
         against.compare("no-such-commit", {}, [25], 1)
 
 
+def test_the_guard_compares_with_the_last_release(tmp_path, monkeypatch, capsys):
+    def git(*command):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+        subprocess.run(["git", *identity, *command], cwd=tmp_path, check=True)
+
+    monkeypatch.setattr(against, "HERE", tmp_path)
+    monkeypatch.setattr(guard, "check_out", lambda revision, folder: sys.exit(revision))
+    options = Namespace(against=None, guard_methods=["fast"])
+
+    def compared_with():
+        with pytest.raises(SystemExit) as stopped:
+            guard.run(options)
+        return stopped.value.code
+
+    git("init", "-q")
+    git("commit", "-qm", "before", "--allow-empty")
+    assert compared_with() == "HEAD"
+    assert "there is no release yet" in capsys.readouterr().out
+    git("tag", "v1.0")
+    git("commit", "-qm", "after", "--allow-empty")
+    git("tag", "pictures-2")  # of something else
+    assert compared_with() == "v1.0"
+    assert "no release" not in capsys.readouterr().out
+
+
 def test_the_guard_finds_what_has_become_worse(tmp_path, monkeypatch, capsys):
     """Two packages: the later one is slower in one method, worse in another, and in its estimates of the noise."""
     package = tmp_path / "src" / "nlridge" / "__init__.py"

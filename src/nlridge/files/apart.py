@@ -1,7 +1,8 @@
 """Reading files in a process of its own: where a library crashes or does not return, only its file fails.
 
-Most formats are decoded by libraries that are written in C. `read_apart` is `read` for many files, none of which may
-end the others. One process reads them all; it is started again if it has ended.
+Most formats are decoded by libraries that are written in C. `read_apart` is `read` for the files of people, none of
+which may keep them waiting for ever, or end what else is under way. One process reads them all; it is started again if
+it has ended.
 """
 
 import atexit
@@ -124,6 +125,7 @@ def serve() -> None:
             answer = RuntimeError(f"{type(error).__name__}: {error}")
         faulthandler.cancel_dump_traceback_later()
         _send(answers, answer)
+        del answer  # its memory is not kept until the next question
 
 
 def _send(pipe: IO[bytes], thing: Any) -> None:

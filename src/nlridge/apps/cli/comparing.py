@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...checks import checked_positive
-from ...files import Picture, read
+from ...files import Picture
+from ...files.apart import read_apart
 from ...files.orientation import upright
 from ..jobs.axes import axes_of, notes_on_axes
 from ..jobs.paths import is_zarr_name
@@ -33,7 +34,7 @@ def compare(options: Namespace) -> int:
                 planes.append(DiskPlanes(name, axes))
                 notes = planes[-1].notes
             else:
-                picture = read(name, axes, options.dataset)
+                picture = read_apart(name, axes, options.dataset)
                 planes.append(_planes(upright(picture)))
                 notes = notes_on_axes(axes, (layer.axes for layer in picture.layers))
         except (ValueError, OSError) as error:

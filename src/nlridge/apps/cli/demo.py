@@ -10,7 +10,8 @@ from PIL import Image, ImageDraw, ImageFont
 from ... import denoise, denoise_with_details
 from ...atomic import expect_new
 from ...errors import ArgumentError
-from ...files import Layer, Picture, format_of, read, write
+from ...files import Layer, Picture, format_of, write
+from ...files.apart import read_apart
 from ...files.orientation import upright
 from ...types import Pixels
 from ..jobs.words import option_of, printable, recorded_warnings
@@ -79,7 +80,7 @@ def _sample() -> Pixels:
 def _read(path: str) -> Pixels:
     """Read the first frame of a file, with channels last if it is in color."""
     try:
-        layer = upright(read(Path(path))).layers[0]
+        layer = upright(read_apart(Path(path))).layers[0]
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     frame = layer.pixels[next(layer.frames())]

@@ -52,7 +52,7 @@ def denoise(options: Namespace) -> int:
         unknown: list[Path] = []
         given = sources(options.input, options.recursive, options.output, unknown)
         print_skipped(options, unknown)
-        clean = partial(_clean, options, axes, calibration, len(given) > 1)
+        clean = partial(_clean, options, axes, calibration)
         if options.burst:
             frames = [source.path for source in given]
             clean = partial(_clean_burst, options, frames)
@@ -110,19 +110,14 @@ def _clean(
     options: Namespace,
     axes: str | None,
     calibration: Calibration | None,
-    apart: bool,
     source: Path,
     target: Path,
     progress: Callable[..., None],
 ) -> DenoisedFile | DenoisedClip:
-    """Denoise one file; `axes` names the axes of plain arrays, and `calibration` holds the maps of the camera.
-
-    It is read `apart` if there are others.
-    """
+    """Denoise one file; `axes` names the axes of plain arrays, and `calibration` holds the maps of the camera."""
     common = {**_common(options), "frames": options.frames, "progress": progress}
     if not is_video_name(source):
         special = {
-            "apart": apart,
             "axes": axes,
             "dataset": options.dataset,
             "calibration": calibration,
@@ -171,7 +166,7 @@ def _clean_piped(
     """Denoise an image, as `_clean` does, or a stream of frames, one of whose ends is a pipe."""
 
     def clean_image(source: Path, target: Path) -> DenoisedFile | DenoisedClip:
-        return _clean(options, axes, calibration, False, source, target, progress)
+        return _clean(options, axes, calibration, source, target, progress)
 
     def clean_frames(
         source: BinaryIO, target: BinaryIO, stream: StreamFormat

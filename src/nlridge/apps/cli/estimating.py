@@ -5,7 +5,6 @@ from argparse import Namespace
 from collections.abc import Iterable
 from pathlib import Path
 
-from ...files import read
 from ...files.apart import read_apart
 from ...files.video import is_video_name
 from ...noise import Noise
@@ -32,9 +31,7 @@ def noise(options: Namespace) -> int:
         notes: list[str] = []
         failures: list[str] = []
         with failing_alone(source.path, failures), recorded_warnings() as left:
-            found, notes = _noise_in(
-                source.path, axes, options.dataset, options.kind, len(given) > 1
-            )
+            found, notes = _noise_in(source.path, axes, options.dataset, options.kind)
             models.extend(found)
         for note in notes + [with_command(sentence, source.path, None, {}) for sentence in left]:
             report_note(f"{source.path}: {note}")
@@ -55,13 +52,13 @@ def noise(options: Namespace) -> int:
 
 
 def _noise_in(
-    path: Path, axes: str | None, dataset: str | None, kind: str, apart: bool
+    path: Path, axes: str | None, dataset: str | None, kind: str
 ) -> tuple[Iterable[tuple[Noise, str, int, int]], list[str]]:
-    """Return the noise in a file (see `noise_in`), and notes; it is read `apart` if there are others."""
+    """Return the noise in a file (see `noise_in`), and notes."""
     if is_video_name(path):
         return [noise_in_clip(path, kind)], notes_on_axes(axes, [""])
     if is_zarr_name(path):
         model, words, frame, frames, notes = noise_in_sample(path, axes, kind)
         return [(model, words, frame, frames)], notes
-    picture = (read_apart if apart else read)(path, axes, dataset)
+    picture = read_apart(path, axes, dataset)
     return noise_in(picture, kind), notes_on_axes(axes, (layer.axes for layer in picture.layers))

@@ -11,7 +11,8 @@ import numpy as np
 from ... import to_dtype
 from ...atomic import expect_new
 from ...errors import ArgumentError
-from ...files import Layer, read, write
+from ...files import Layer, write
+from ...files.apart import read_apart
 from .paths import INSTEAD_OF_EXISTING
 from .pictures import DenoisedFile, noise_left, prepared_pixels
 from .words import recorded_warnings
@@ -35,7 +36,7 @@ def clean_burst(
     if len(sources) < 2:
         raise ArgumentError("burst", len(sources), "at least two", "has {value} file")
     start = time.perf_counter()
-    before = read(reference_of(sources))
+    before = read_apart(reference_of(sources))
     layer = _only_layer(before.layers)
     frames = np.stack([_frame(path, layer) for path in sources])
     channel_axis = None if layer.channel_axis is None else layer.channel_axis + 1
@@ -62,7 +63,7 @@ def _only_layer(layers: list[Layer]) -> Layer:
 
 def _frame(path: Path, like: Layer) -> Any:
     """Return the pixels of a file, which must be like those of the reference."""
-    layer = _only_layer(read(path).layers)
+    layer = _only_layer(read_apart(path).layers)
     pixels = layer.pixels
     same = pixels.shape == like.pixels.shape and pixels.dtype == like.pixels.dtype
     if not same or layer.mosaic != like.mosaic:

@@ -24,7 +24,7 @@ from ... import (
 )
 from ...atomic import expect_new
 from ...errors import ArgumentError
-from ...files import Layer, Picture, read, write
+from ...files import Layer, Picture, write
 from ...files.apart import read_apart
 from ...noise import Noise
 from .axes import note_on_frames, sequence_of
@@ -77,16 +77,12 @@ def clean_file(
     frames: str,
     progress: Callable[[float], None],
     dataset: str | None = None,
-    apart: bool = False,
     **options: Any,
 ) -> DenoisedFile:
-    """Read, denoise and write a file; `progress` is called with the fraction that is done.
-
-    One of many files is read `apart`, so that none can end the others.
-    """
+    """Read, denoise and write a file; `progress` is called with the fraction that is done."""
     expect_new("output", target, overwrite=overwrite, alternatives=INSTEAD_OF_EXISTING)
     start = time.perf_counter()
-    before = (read_apart if apart else read)(source, axes, dataset)
+    before = read_apart(source, axes, dataset)
     with recorded_warnings() as warnings:
         after, details = clean_picture(before, progress, frames, **options)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -307,7 +303,7 @@ def calibration_from(
 def _map(name: str, path: Path) -> npt.NDArray[Any]:
     """Read a map, which is an image of one channel."""
     try:
-        (layer,) = read(path).layers
+        (layer,) = read_apart(path).layers
         pixels = layer.pixels.squeeze()
     except FileNotFoundError:
         raise ArgumentError(

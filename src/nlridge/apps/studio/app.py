@@ -3,6 +3,7 @@
 import asyncio
 import math
 import shutil
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from importlib import resources
@@ -23,6 +24,7 @@ from ... import __version__
 from ...errors import ArgumentError
 from .. import display
 from ..options import ADJUSTMENTS, METHODS, Option, words_about
+from . import words
 from .commands import commands_for
 from .errors import Refused, in_one_sentence, refusal
 from .events import Events
@@ -82,14 +84,14 @@ class Studio:
     async def get_static(self, request: Request) -> Response:
         path = self.static.get(request.path_params["name"])
         if path is None:
-            raise Refused(404, "there is no such file")
+            raise Refused(404, words.NO_STATIC_FILE)
         return Response(path.read_bytes(), media_type=_TYPES[path.suffix])
 
     def state(self) -> dict[str, Any]:
         """Return all that a page shows."""
         return {
             "version": __version__,
-            "methods": [{"name": name, "words": words} for name, words in METHODS.items()],
+            "methods": [{"name": name, "words": about} for name, about in METHODS.items()],
             "adjustments": [_described(option) for option in ADJUSTMENTS.values()],
             "defaults": Settings().as_json(),
             "images": [image.described() for image in self.gallery],
@@ -103,14 +105,14 @@ class Studio:
 
     async def get_events(self, request: Request) -> Response:
         if self.events.are_full:
-            raise Refused(503, f"{self.limits.clients} pages are open; expected fewer")
+            raise Refused(503, words.MANY_PAGES.format(clients=self.limits.clients))
         return StreamingResponse(self.events.stream(self.state), media_type="text/event-stream")
 
     async def post_image(self, request: Request) -> Response:
         name = file_name(request.query_params.get("name", ""))
         folder = self.work_folder / token_urlsafe(9)
         if self.uploads >= self.limits.uploads:
-            raise Refused(503, f"{self.uploads} files are being uploaded; expected fewer at a time")
+            raise Refused(503, words.MANY_UPLOADS.format(uploads=self.uploads))
         self.uploads += 1
         try:
             folder.mkdir()
@@ -192,7 +194,7 @@ class Studio:
 
     def _folder(self) -> Folder:
         if self.folder is None:
-            raise Refused(404, "the studio was started without a folder")
+            raise Refused(404, words.NO_FOLDER)
         return self.folder
 
     def _added(self, image: Opened) -> Response:
@@ -208,7 +210,7 @@ class Studio:
                 await run_in_threadpool(file.write, chunk)
 
     async def _chunks(self, request: Request, most: int) -> AsyncIterator[bytes]:
-        sentence = f"the file is too large; expected at most {most} bytes"
+        sentence = words.LARGE_UPLOAD.format(most=most)
         with suppress(ValueError):
             if int(request.headers.get("content-length", "0")) > most:
                 raise Refused(413, sentence)
@@ -220,7 +222,7 @@ class Studio:
             except StopAsyncIteration:
                 return
             except TimeoutError:
-                raise Refused(408, "the upload paused for too long; expected all of it") from None
+                raise Refused(408, words.PAUSED_UPLOAD) from None
             received += len(chunk)
             if received > most:
                 raise Refused(413, sentence)
@@ -233,7 +235,7 @@ class Studio:
     def _image(self, request: Request) -> Opened:
         image = self.gallery.get(request.path_params["id"])
         if image is None:
-            raise Refused(404, "the image is not open any more")
+            raise Refused(404, words.CLOSED)
         return image
 
     async def delete_image(self, request: Request) -> Response:
@@ -261,7 +263,7 @@ class Studio:
     async def get_tile(self, request: Request) -> Response:
         image, path, query = self._image(request), request.path_params, request.query_params
         if path["layer"] not in LAYERS:
-            raise Refused(404, "there is no such layer")
+            raise Refused(404, words.NO_LAYER)
         revision, level, column, row = (
             _whole(name, path[name], 10**_DIGITS) for name in ("revision", "level", "column", "row")
         )
@@ -289,7 +291,7 @@ class Studio:
             ends,
         )
         if found is None:
-            raise Refused(404, "there is no such tile")
+            raise Refused(404, words.NO_TILE)
         data, state = found
         if not data:
             return Response(status_code=204)
@@ -302,14 +304,14 @@ class Studio:
         message = await self._message(request)
         where, overwrite = message.get("where", "download"), message.get("overwrite", False)
         if where not in ("beside", "download") or not isinstance(overwrite, bool):
-            raise ValueError("where is unknown; expected 'beside' or 'download'")
+            raise ValueError(words.UNKNOWN_PLACE)
         if where == "beside" and not image.beside:
-            raise ValueError("the image was uploaded; expected a download")
+            raise ValueError(words.WAS_UPLOADED)
         target = target_of(image.path)
         if where == "beside":
             expect_no_link(target)
         if where == "beside" and target.exists() and not overwrite:
-            raise Refused(409, f"{target.name} exists; expected a new name, or leave to replace it")
+            raise Refused(409, words.EXISTS.format(name=target.name))
         wanted = await self._complete(image)
         if where == "beside":
             await run_in_threadpool(saved, image, wanted.settings, target, overwrite)
@@ -323,15 +325,15 @@ class Studio:
 
     async def _complete(self, image: Opened) -> Any:
         """Wait for the whole result with the current settings."""
-        wanted = image.want(saving=True)
+        wanted = image.want(saving=image.wanted.saving or time.monotonic())
         self.worker.changed()
         while wanted.revision not in image.finished:
             if wanted.revision in image.failed:
                 raise ValueError(image.failed[wanted.revision])
             if image.wanted.revision != wanted.revision:
-                raise Refused(409, "the settings were changed meanwhile; save again")
+                raise Refused(409, words.CHANGED_MEANWHILE)
             if self.gallery.get(image.id) is not image:
-                raise Refused(404, "the image is not open any more")
+                raise Refused(404, words.CLOSED)
             await asyncio.sleep(0.02)
         return wanted
 
@@ -339,8 +341,8 @@ class Studio:
         return JSONResponse(await run_in_threadpool(commands_for, self._image(request)))
 
     def _dropped(self, image: Opened) -> None:
-        words = f"{image.name} was closed, since the images that are open take too much memory"
-        self.events.publish(type="dropped", image=image.id, words=words)
+        said = words.DROPPED.format(name=image.name)
+        self.events.publish(type="dropped", image=image.id, words=said)
 
 
 def app_for(studio: Studio) -> Starlette:
@@ -357,7 +359,7 @@ async def _refuse(request: Request, error: Exception) -> Response:
     if isinstance(error, Refused):
         status, sentence = error.status, str(error)
     elif isinstance(error, HTTPException):
-        status, sentence = error.status_code, "there is no such address"
+        status, sentence = error.status_code, words.NO_ADDRESS
     else:
         status = 422 if isinstance(error, OSError | MemoryError | ImportError) else 400
         status = 409 if isinstance(error, FileExistsError) else status
@@ -368,8 +370,7 @@ async def _refuse(request: Request, error: Exception) -> Response:
 
 def _described(option: Option) -> dict[str, Any]:
     """Return what the page is told about an option with a slider."""
-    words = words_about(option)
-    facts = {"name": option.name, "words": words, "in_color": option.in_color}
+    facts = {"name": option.name, "words": words_about(option), "in_color": option.in_color}
     return facts | dict(zip(("min", "max", "step"), option.slider or (), strict=True))
 
 
@@ -383,7 +384,7 @@ def _page() -> tuple[Any, dict[str, Any]]:
 
 def _whole(name: str, text: str, most: int) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > _DIGITS or int(text) > most:
-        raise Refused(404, f"{name} is not a whole number from 0 to {most}")
+        raise Refused(404, words.NOT_WHOLE.format(name=name, most=most))
     return int(text)
 
 

@@ -9,6 +9,7 @@ from string import Template
 
 from ..display import digest, resource
 from ..jobs.words import printable
+from .words import NO_MEMORY, THE_FILE
 
 
 class Refused(Exception):
@@ -23,10 +24,10 @@ class Cancelled(Exception):
     """The result is no longer wanted."""
 
 
-def in_one_sentence(error: BaseException, path: Path | None = None, name: str = "the file") -> str:
+def in_one_sentence(error: BaseException, path: Path | None = None, name: str = THE_FILE) -> str:
     """Return what went wrong, in a sentence that names no path of this computer."""
     if isinstance(error, MemoryError):
-        return "the image does not fit into memory"
+        return NO_MEMORY
     if isinstance(error, OSError) and error.strerror:
         return printable(f"{name}: {error.strerror}")
     words = " ".join(str(error).split()) or type(error).__name__

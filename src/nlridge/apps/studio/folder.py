@@ -17,6 +17,7 @@ from .events import Events
 from .opening import likely_axes
 from .saving import expect_no_link, target_of
 from .tasks import Pace
+from .words import NOT_IN_FOLDER
 
 
 @dataclass(eq=False)
@@ -69,7 +70,7 @@ class Folder:
         """Return the path of a file, which may have been replaced by a link since."""
         file = self._files.get(identity)
         if file is None or not self._holds(file.path):
-            raise Refused(404, "the folder has no such file")
+            raise Refused(404, NOT_IN_FOLDER)
         expect_regular(file.path)
         return file.path
 
@@ -130,7 +131,6 @@ class Folder:
                 self._events.publish(type="folder", running=True, **facts)
 
         common: dict[str, Any] = {"overwrite": False, "frames": "auto", "progress": progress}
-        images = {"apart": True, **common}
         target = target_of(path)
         expect_no_link(target)
         if is_video_name(path):
@@ -138,9 +138,9 @@ class Folder:
             clean_clip(path, target, codec=None, quality=None, **common, **given)
         else:
             try:
-                clean_file(path, target, axes=None, **images, **arguments)
+                clean_file(path, target, axes=None, **common, **arguments)
             except UnnamedAxes as error:
-                clean_file(path, target, axes=likely_axes(error), **images, **arguments)
+                clean_file(path, target, axes=likely_axes(error), **common, **arguments)
 
     def _seconds_left(self, share: float) -> float | None:
         """Return the seconds left of a run once a share of its current file is done, if its files are alike."""

@@ -17,6 +17,7 @@ from ..display import black_and_white
 from ..jobs.axes import sequence_of
 from ..jobs.grain import plain_words, words_for
 from ..jobs.words import printable
+from . import words
 from .clips import ClipFrames, FewFrames
 from .messages import Rectangle, Settings, View
 from .parts import Choice, Measured
@@ -32,8 +33,8 @@ class Wanted:
     settings: Settings = field(default_factory=Settings)
     revision: int = 1
     view: View | None = None
-    saving: bool = False
-    """Whether the whole result is waited for."""
+    saving: float | None = None
+    """Since when somebody has waited for the whole result; None if nobody does."""
     since: float = field(default_factory=time.monotonic)
     """When the settings were chosen."""
 
@@ -123,6 +124,14 @@ class Opened:
         self.low, self.high = black_and_white(self.layer.pixels.dtype, [self._sample()])
         self.revisions[self.wanted.revision] = self.wanted.settings
         self._making = threading.Lock()
+
+    @property
+    def waiting(self) -> float:
+        """For how many seconds somebody has waited for the whole result."""
+        wanted = self.wanted
+        if wanted.saving is None or wanted.revision in self.finished:
+            return 0.0
+        return time.monotonic() - wanted.saving
 
     @property
     def shown_size(self) -> tuple[int, int]:
@@ -267,7 +276,8 @@ class Opened:
         count = self.channels
         given = self.picture.channels
         return [
-            printable(given[k]) if len(given) == count else f"channel {k + 1}" for k in range(count)
+            printable(given[k]) if len(given) == count else words.CHANNEL.format(number=k + 1)
+            for k in range(count)
         ]
 
     def frame_names(self) -> list[str]:
@@ -280,9 +290,12 @@ class Opened:
         ]
         if len(sizes) < 2:
             count = len(self.indices)
-            return [f"{k + 1} of {count}" for k in range(count)]
+            return [words.FRAME.format(number=k + 1, count=count) for k in range(count)]
         return [
-            ", ".join(f"{axis} {k + 1} of {n}" for (axis, n), k in zip(sizes, place, strict=True))
+            ", ".join(
+                words.FRAME_OF_AXIS.format(axis=axis, number=k + 1, count=n)
+                for (axis, n), k in zip(sizes, place, strict=True)
+            )
             for place in np.ndindex(*(size for _, size in sizes))
         ]
 
@@ -291,7 +304,7 @@ class Opened:
         wanted = replace(self.wanted, **changes)
         if wanted.settings != self.wanted.settings:
             wanted = replace(
-                wanted, revision=self.wanted.revision + 1, since=time.monotonic(), saving=False
+                wanted, revision=self.wanted.revision + 1, since=time.monotonic(), saving=None
             )
             self.revisions[wanted.revision] = wanted.settings
             for old in list(self.revisions)[:-32]:
@@ -322,12 +335,8 @@ class Opened:
             "notes": [
                 *self.picture.notes,
                 *self._notes_on_axes(),
-                *(["raw: developed for the screen, saved as a raw image"] if self.raw else []),
-                *(
-                    ["images of several shapes: the first is shown, all are saved"]
-                    if several
-                    else []
-                ),
+                *([words.RAW_IS_DEVELOPED] if self.raw else []),
+                *([words.SEVERAL_SHAPES] if several else []),
             ],
             "noise": self.noise_described(wanted.view.frame if wanted.view else 0),
             "finished": self.finished.get(wanted.revision),
@@ -339,8 +348,7 @@ class Opened:
     def _notes_on_axes(self) -> list[str]:
         if self.axes is None:
             return []
-        taken = "last is taken for colors" if "C" in self.axes else "first is taken for a stack"
-        return [f"the file does not name its axes: the {taken}"]
+        return [words.AXES_AS_COLORS if "C" in self.axes else words.AXES_AS_STACK]
 
     def noise_described(self, frame: int) -> dict[str, Any] | None:
         """Return what the page is told about the noise of a frame; None if nothing is known yet."""
@@ -354,13 +362,13 @@ class Opened:
         """Return what is known of a frame, with how strong its noise is in plain words."""
         noise, level = measured.noise_and_level
         if self.clip:
-            words = plain_words(noise, level, (0.0, self.clip.peak), given=measured.given)
+            plain = plain_words(noise, level, (0.0, self.clip.peak), given=measured.given)
         else:
             picture = self.raw if self.raw and measured.raw else self.picture
             layer = picture.layers[0]
             pixels = layer.pixels if picture is self.raw else self.planes(frame)
-            words = words_for(picture, layer, pixels, noise, level, measured.given)
-        return measured._replace(plain=words)
+            plain = words_for(picture, layer, pixels, noise, level, measured.given)
+        return measured._replace(plain=plain)
 
     def _sample(self) -> Pixels:
         """Return some of the pixels of the first frame."""

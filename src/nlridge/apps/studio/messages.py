@@ -10,6 +10,7 @@ from ...checks import checked_whole, number
 from ...errors import ArgumentError, shown
 from ..jobs.arguments import check_arguments
 from ..options import ADJUSTMENTS, OPTIONS, Adjustments, adjustments_in
+from . import words
 
 Rectangle = tuple[int, int, int, int]
 """Left, top, width and height, in pixels of the image as it is shown."""
@@ -65,15 +66,15 @@ def parsed(data: bytes) -> dict[str, Any]:
     """Parse a JSON object."""
 
     def refuse(constant: str) -> NoReturn:
-        raise ValueError(f"a number is {constant}; expected a finite one")
+        raise ValueError(words.NOT_FINITE.format(constant=constant))
 
     try:
         value = json.loads(data or b"{}", parse_constant=refuse)
     except RecursionError:
-        raise ValueError("the message is nested too deeply; expected a JSON object") from None
+        raise ValueError(words.NESTED) from None
     except (json.JSONDecodeError, UnicodeDecodeError):
-        raise ValueError("the message is not JSON; expected a JSON object") from None
-    return mapping("the message", value)
+        raise ValueError(words.NOT_JSON) from None
+    return mapping(words.THE_MESSAGE, value)
 
 
 def checked_settings(message: Mapping[str, Any], width: int, height: int) -> Settings:
@@ -167,4 +168,4 @@ def mapping(name: str, value: Any) -> dict[str, Any]:
 def _expect_known(message: Mapping[str, Any], names: tuple[str, ...]) -> None:
     for name in message:
         if name not in names:
-            raise ValueError(f"{shown(name)} is unknown; expected {', '.join(names)}")
+            raise ValueError(words.UNKNOWN.format(name=shown(name), names=", ".join(names)))

@@ -22,6 +22,7 @@ from ..jobs.words import printable
 from .clips import ClipFrames
 from .images import Opened, height_and_width
 from .limits import Limits
+from .words import SEVERAL_RAW_IMAGES
 
 _LONGEST = 200  # bytes of a name
 reading = threading.Lock()  # the readers change the filters for warnings, which all threads share
@@ -68,7 +69,7 @@ def as_shown(raw: Picture) -> Picture:
     """Return a raw picture as it is shown, upright: developed, or in shades of gray if its camera is unknown."""
     layer, *others = raw.layers
     if others or layer.axes != "YX":
-        raise ValueError("it holds several raw images; expected one")
+        raise ValueError(SEVERAL_RAW_IMAGES)
     if raw.format == "raw":
         return developed(raw, bits=8)
     return Picture(raw.format, [Layer(turned(layer.pixels, "YX", raw.turn), "YX")])

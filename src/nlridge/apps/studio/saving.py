@@ -11,6 +11,7 @@ from .images import Opened, result_key
 from .messages import Settings
 from .opening import reading
 from .parts import arguments_of
+from .words import IS_LINK
 
 
 def target_of(path: Path) -> Path:
@@ -21,7 +22,7 @@ def target_of(path: Path) -> Path:
 def expect_no_link(target: Path) -> None:
     """Refuse to write a result through a link, which may lead anywhere."""
     if target.is_symlink():
-        raise ValueError(f"{target.name} is a link; expected a file, or a new name")
+        raise ValueError(IS_LINK.format(name=target.name))
 
 
 def saved(image: Opened, settings: Settings, target: Path, overwrite: bool = False) -> list[str]:

@@ -6,6 +6,7 @@ from secrets import token_urlsafe
 from typing import Any
 from urllib.parse import parse_qs
 
+from . import words
 from .errors import refusal
 
 Scope = MutableMapping[str, Any]
@@ -87,8 +88,7 @@ class Guard:
         if scope["path"] == "/" and token:
             await self._enter(scope, token[0], send_protected)
         elif not self._is_known(scope):
-            sentence = "this page needs the address that 'nlridge studio' printed, which works once"
-            await _refuse(scope, send_protected, sentence)
+            await _refuse(scope, send_protected, words.NOT_ADMITTED)
         else:
             await self._app(scope, receive, send_protected)
 
@@ -96,23 +96,21 @@ class Guard:
         """Return why a request is refused, whoever made it; an empty string if it is not."""
         hosts = _values(scope, b"host")
         if len(hosts) != 1 or hosts[0] not in self._access.hosts:
-            return (
-                "the name of the host is wrong; expected the address that 'nlridge studio' printed"
-            )
+            return words.WRONG_HOST
         origins = _values(scope, b"origin")
         own = f"http://{hosts[0]}"
         if any(origin != own for origin in origins):
-            return "the request comes from another page"
+            return words.WRONG_PAGE
         site = _values(scope, b"sec-fetch-site")
         if site and site[-1] not in ("same-origin", "none") and scope["path"] != "/":
-            return "the request comes from another page"
+            return words.WRONG_PAGE
         if _values(scope, b"content-length") and _values(scope, b"transfer-encoding"):
-            return "the request has two lengths; expected one"
+            return words.TWO_LENGTHS
         if scope["method"] not in _READING:
             if not origins:
-                return "the request has no origin; expected that of the page"
+                return words.NO_ORIGIN
             if _values(scope, b"x-nlridge") != ["1"]:
-                return "the request has no header X-Nlridge; expected one"
+                return words.NO_HEADER
         return ""
 
     def _is_known(self, scope: Scope) -> bool:
@@ -124,10 +122,7 @@ class Guard:
         if not self._is_known(scope):
             cookie = self._access.admit(token) if scope["method"] == "GET" else None
             if cookie is None:
-                sentence = (
-                    "this address was used before; start 'nlridge studio' again for a new one"
-                )
-                await _refuse(scope, send, sentence)
+                await _refuse(scope, send, words.USED_BEFORE)
                 return
             headers.append((b"set-cookie", cookie.encode()))
         await _answer(send, 303, b"", headers)

@@ -15,6 +15,7 @@ from typing import Any
 from ...checks import checked_whole, not_installed
 from ...errors import ArgumentError
 from .limits import Limits
+from .words import NO_FILE, REACHABLE
 
 _LOCAL = "127.0.0.1"
 
@@ -23,15 +24,11 @@ def serve(path: str | None, port: int | None, address: str | None, browser: bool
     """Show the page until Ctrl-C; `path` names an image or a folder to begin with."""
     given = None if path is None else Path(path)
     if given is not None and not given.exists():
-        raise FileNotFoundError(f"{given}: no such file or folder")
+        raise FileNotFoundError(NO_FILE.format(path=given))
     with listening(address or _LOCAL, port) as listener, _work_folder() as folder:
         running = Running(listener, folder, given)
         if address is not None and not _is_local(address):
-            print(
-                f"nlridge: warning: everybody who can reach {address} and knows the address below can use this "
-                "computer's studio; the connection is not encrypted",
-                file=sys.stderr,
-            )
+            print(f"nlridge: warning: {REACHABLE.format(address=address)}", file=sys.stderr)
         print(running.address, flush=True)
         if browser:
             webbrowser.open(running.address)

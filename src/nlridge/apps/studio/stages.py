@@ -34,6 +34,7 @@ from .results import Result
 from .saving import target_of
 from .tasks import GAIN, Task, is_wanted, known_of, result_of, whole_of
 from .tiles import reduced_part
+from .words import REMOVED
 
 _ROWS = 256  # rounded at a time, which takes several times their memory
 _SOME = 2**22  # pixels of a large image that what was removed is computed from
@@ -214,7 +215,7 @@ class Stages:
         image.results[key].done[:] = True
         for frame in range(len(image.indices)):
             self._say_tiles(task, whole_of(image), "exact", frame)
-        self._say_finished(image, task.wanted, f"{made.removed:.3g} (rms)")
+        self._say_finished(image, task.wanted, REMOVED.format(removed=made.removed))
 
     def finish(self, task: Task, progress: Progress) -> None:
         """Say what was removed."""

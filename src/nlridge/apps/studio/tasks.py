@@ -48,7 +48,7 @@ def tasks(image: Opened) -> Iterator[Task]:
     """Yield what is left to do for an image, the most urgent first."""
     wanted = image.wanted
     settings, view = wanted.settings, wanted.view
-    if wanted.revision in image.failed or not (view or wanted.saving):
+    if wanted.revision in image.failed or not (view or wanted.saving is not None):
         return
     frame = view.frame if view else 0
     if view:
@@ -57,7 +57,7 @@ def tasks(image: Opened) -> Iterator[Task]:
         yield Task("noise", image, wanted, frame)
         return
     if image.clip:
-        if wanted.saving and wanted.revision not in image.finished:
+        if wanted.saving is not None and wanted.revision not in image.finished:
             yield Task("export", image, wanted, frame, settings.method)
         return
     methods = [settings.method]

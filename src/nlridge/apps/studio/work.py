@@ -1,26 +1,30 @@
 """The threads that do the work: always what is most urgent. What is no longer wanted is dropped.
 
 There is no queue. What is to be done next follows from what the page wants at the moment (`Opened.wanted`) and from what
-has been done. Work on what is visible interrupts work on a whole image, which continues afterwards. First impressions
-have a thread of their own, so that they need not wait until other work can be interrupted; it then waits for them. The
-noise is measured in a third thread, since that cannot be interrupted at all.
+has been done. The image that was used last comes first, unless somebody has waited too long for another to be saved.
+Work on what is visible interrupts work on a whole image, which continues afterwards. First impressions have a thread of
+their own, so that they need not wait until other work can be interrupted; it then waits for them. The noise is measured
+in a third thread, since that cannot be interrupted at all.
 """
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from ... import kernels
 from .errors import Cancelled, in_one_sentence
 from .events import Events
 from .gallery import Gallery
+from .images import Opened
 from .limits import Limits
 from .stages import Stages, warm_up
 from .tasks import FIRST, URGENT, Pace, Task, is_wanted, tasks, work_after
+from .words import DENOISING, ESTIMATING
 
 _KEPT = 2**29  # bytes for an image of what need not be computed again
 _EVERY = 0.1  # seconds between reports of progress
+_PATIENCE = 5.0  # seconds after which saving comes before other images: several pages may always want something else
 
 
 class Worker:
@@ -73,7 +77,7 @@ class Worker:
 
     def _impress(self) -> bool:
         """Make the next first impression, and return whether there was anything to do."""
-        task = self._next(lambda task: task.stage != "noise")
+        task = self._next(_is_denoising)
         if task is None:
             return self._cold[:1] == ["fast"] and self._warm_up()
         if task.stage in FIRST:
@@ -83,7 +87,7 @@ class Worker:
 
     def _step(self) -> bool:
         """Do the next thing, and return whether there was any."""
-        task = self._next(lambda task: task.stage != "noise")
+        task = self._next(_is_exact, self._overdue()) or self._next(_is_denoising)
         if task is None and self._cold == ["standard"]:
             return self._warm_up()
         if task is None:
@@ -123,27 +127,36 @@ class Worker:
                 say(False)
 
     def _measure_next(self) -> bool:
-        """Measure the noise of the next image; not before there is a first impression of it."""
-        for image in self.gallery.by_use():
-            task = next(tasks(image), None)
+        """Measure the noise of the next image; usually not before there is a first impression of it."""
+        late = (filter(_is_needed, tasks(image)) for image in self._overdue())
+        for left in (*late, *map(tasks, self.gallery.by_use())):
+            task = next(left, None)
             if task is not None and task.stage == "noise":
                 self._do(task)
                 self.changed()
                 return True
         return False
 
-    def _next(self, fits: Callable[[Task], bool], most: int | None = None) -> Task | None:
-        """Return what to do next, for the images that were used last."""
-        for image in self.gallery.by_use()[:most]:
+    def _next(
+        self, fits: Callable[[Task], bool], images: Iterable[Opened] | None = None
+    ) -> Task | None:
+        """Return what to do next for some images, by default for all, those that were used last first."""
+        for image in self.gallery.by_use() if images is None else images:
             task = next(filter(fits, tasks(image)), None)
             if task is not None:
                 return task
         return None
 
+    def _overdue(self) -> list[Opened]:
+        """Return the images that somebody has waited for too long to be saved, the longest first."""
+        images = sorted(self.gallery, key=lambda image: -image.waiting)
+        return [image for image in images if image.waiting > _PATIENCE]
+
     def _interrupt(self, stages: Collection[str] = URGENT, saving: bool = False) -> None:
         """Do what has become urgent, or wait for it; called while something less urgent is under way.
 
-        With `saving`, that includes whole images that a person waits for.
+        With `saving`, that includes whole images that a person waits for. Only one image interrupts at a time: if there
+        is always a newer one, what is under way advances in between.
         """
         if self._closing:
             raise Cancelled
@@ -152,11 +165,14 @@ class Worker:
         self._looked = self._version
 
         def is_urgent(task: Task) -> bool:
-            return task.stage in stages or (saving and task.wanted.saving and task.stage != "noise")
+            return task.stage in stages or (
+                saving and task.wanted.saving is not None and task.stage != "noise"
+            )
 
-        while not self._closing:
+        last = self.gallery.by_use()[:1]
+        while not self._closing and self.gallery.by_use()[:1] == last:
             version = self._version
-            task = self._next(is_urgent, 1)
+            task = self._next(is_urgent, last)
             if task is None:
                 return
             if task.stage in FIRST:
@@ -205,16 +221,29 @@ class Worker:
         if self._closing or not is_wanted(task, self.gallery):
             raise Cancelled
         first = self.gallery.by_use()[0]
-        if not task.image.wanted.saving and first is not task.image:
+        if task.image.wanted.saving is None and first is not task.image:
             others = tasks(first)
             if any(other.stage != "noise" for other in others):
                 raise Cancelled  # the page has turned to another image
 
     def _say_progress(self, task: Task, done: float, left: float | None) -> None:
-        words = f"denoising with {task.method}" if task.method else "estimating the noise"
+        said = DENOISING.format(method=task.method) if task.method else ESTIMATING
         stage = "visible" if task.stage in URGENT else "whole"
         revision = task.image.wanted.revision
-        facts = {"stage": stage, "done": round(done, 3), "words": words}
+        facts = {"stage": stage, "done": round(done, 3), "words": said}
         if left is not None and task.stage not in FIRST:
             facts["left"] = round(left, 1)
         self.stages.say("progress", task.image, revision, **facts)
+
+
+def _is_denoising(task: Task) -> bool:
+    return task.stage != "noise"
+
+
+def _is_needed(task: Task) -> bool:
+    """Return whether a result depends on a task, rather than a first impression."""
+    return task.stage not in FIRST
+
+
+def _is_exact(task: Task) -> bool:
+    return _is_denoising(task) and _is_needed(task)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ... import __version__
 from ...checks import not_installed
+from ...errors import shown
 from ...types import Pixels
 from ..damage import refuse_too_large
 from ..picture import Layer, Picture, checked_spacing
@@ -37,6 +38,8 @@ _CODECS = {
     "1.2.840.10008.1.2.4.202": "htj2k_decode",
     "1.2.840.10008.1.2.4.203": "htj2k_decode",
 }
+_JPEG_2000 = ("1.2.840.10008.1.2.4.90", "1.2.840.10008.1.2.4.91")
+_FIRST_BOX = b"\0\0\0\x0cjP  \r\n\x87\n"
 _DESCRIPTION = 1024  # characters of a derivation description
 
 
@@ -58,7 +61,7 @@ def read(path: Path, axes: str | None) -> Picture:
     if color and data.PhotometricInterpretation != "RGB":
         notes.append(f"{data.PhotometricInterpretation} colors were converted to RGB")
     pixels = _decoded(data)
-    frames = int(data.get("NumberOfFrames") or 1)
+    frames = _frames(data)
     palette = data.PhotometricInterpretation == "PALETTE COLOR"
     size = (int(data.Rows), int(data.Columns)) + ((int(data.SamplesPerPixel),) if color else ())
     shape = ((frames,) if frames > 1 else ()) + size
@@ -178,7 +181,7 @@ def _refuse(data: Any, size: int) -> None:
         raise ValueError(
             f"its photometric interpretation is {data.PhotometricInterpretation!r}; expected one that DICOM defines"
         )
-    frames = int(data.get("NumberOfFrames") or 1)
+    frames = _frames(data)
     numbers = frames * data.Rows * data.Columns * data.SamplesPerPixel
     what = f"{frames} x {data.Rows} x {data.Columns} x {data.SamplesPerPixel} numbers"
     refuse_too_large(what, numbers * data.BitsAllocated // 8, size)
@@ -189,6 +192,8 @@ def _decoded(data: Any) -> Pixels:
     syntax = data.file_meta.TransferSyntaxUID
     missing = _missing(syntax) if syntax.is_encapsulated else None
     if missing is None:
+        if syntax in _JPEG_2000:
+            _expect_boxes_with_an_end(data)
         return np.asarray(data.pixel_array)
     decode = _decoder_of_imagecodecs(syntax)
     if decode is None:
@@ -197,7 +202,7 @@ def _decoded(data: Any) -> Pixels:
         )
     from pydicom.encaps import generate_frames
 
-    frames = int(data.get("NumberOfFrames") or 1)
+    frames = _frames(data)
     images = [decode(frame) for frame in generate_frames(data.PixelData, number_of_frames=frames)]
     if any(image.shape[:2] != (data.Rows, data.Columns) for image in images):
         raise ValueError(f"the file is damaged: its frames are not {data.Rows} x {data.Columns}")
@@ -208,6 +213,19 @@ def _decoded(data: Any) -> Pixels:
         wide = stack.astype(np.int64)
         stack = np.where(wide >= 1 << (bits - 1), wide - (1 << bits), wide)
     return stack.astype(f"{kind}{data.BitsAllocated // 8}")
+
+
+def _expect_boxes_with_an_end(data: Any) -> None:
+    """Refuse a frame of JPEG 2000 with a box of length 0, from which pydicom would never go on."""
+    from pydicom.encaps import generate_frames
+
+    for frame in generate_frames(data.PixelData, number_of_frames=_frames(data)):
+        at = len(_FIRST_BOX) if frame.startswith(_FIRST_BOX[:8]) else len(frame)
+        while at < len(frame) and frame[at + 4 : at + 8] != b"jp2c":
+            length = int.from_bytes(frame[at : at + 4])
+            if length == 0:
+                raise ValueError("the file is damaged: one of the boxes of a frame has no end")
+            at += length
 
 
 def _missing(syntax: Any) -> str | None:
@@ -245,7 +263,7 @@ def _frame_axis(data: Any, slopes: set[float]) -> str:
     }
     if len(slopes) > 1:
         return "Q"  # frames of different units
-    if len(positions) == int(data.NumberOfFrames):
+    if len(positions) == _frames(data):
         return "Z"
     if data.get("FrameTime") or data.get("FrameTimeVector") or data.get("CineRate"):
         return "T"
@@ -260,16 +278,31 @@ def _spacing(data: Any) -> tuple[float, float, float] | None:
     return checked_spacing(depths[0] if depths else None, *sizes)
 
 
+def _frames(data: Any) -> int:
+    """Return the number of frames."""
+    return _as(int, data, "NumberOfFrames") if data.get("NumberOfFrames") else 1
+
+
 def _values(data: Any, keyword: str, kind: Any = float) -> Iterator[Any]:
     """Yield the values of an element of the image, or of the functional groups of its frames."""
     if data.get(keyword) not in (None, ""):
-        yield kind(data.get(keyword))
+        yield _as(kind, data, keyword)
     for groups in ("SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence"):
         for group in data.get(groups, []):
             for element in group:
                 for item in element.value if element.VR == "SQ" else []:
                     if item.get(keyword) not in (None, ""):
-                        yield kind(item.get(keyword))
+                        yield _as(kind, item, keyword)
+
+
+def _as(kind: Any, data: Any, keyword: str) -> Any:
+    """Return the value of an element, which may have any type in a damaged file, as a certain one."""
+    try:
+        return kind(data.get(keyword))
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(
+            f"the file is damaged: its {keyword} is {shown(data.get(keyword))}"
+        ) from None
 
 
 def _pydicom() -> Any:

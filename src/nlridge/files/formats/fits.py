@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ...checks import not_installed
+from ...errors import shown
 from ..damage import refuse_too_large, unpacked
 from ..picture import Layer, Picture
 from .npy import named_axes
@@ -29,6 +30,7 @@ _START, _GZIP, _BZIP2 = b"SIMPLE  =", b"\x1f\x8b", b"BZh"
 _BLOCK = 2880  # bytes
 _TILES = ("COMPRESSED_DATA", "GZIP_COMPRESSED_DATA")  # columns of compressed images
 _WIDEST = 8  # bytes of a pixel
+_SEEDS = 10_000  # of dithers, as in section 10.2 of the standard
 _UNSIGNED = (0, 2**15, 2**31, 2**63)  # the offsets with which FITS stores unsigned integers
 
 
@@ -46,7 +48,7 @@ def read(path: Path, axes: str | None) -> Picture:
     with _opened(path) as file, fits.open(file, memmap=False, mode="readonly") as units:
         _expect_complete(units, file, path.stat().st_size)
         if any(isinstance(unit, fits.CompImageHDU) for unit in units):
-            _expect_small_tiles(path)
+            _expect_sound_tiles(path)
         numbers = [k for k, unit in enumerate(units) if unit.is_image and unit.header["NAXIS"] >= 2]
         if not numbers:
             raise ValueError("it holds no image; expected at least one")
@@ -136,8 +138,8 @@ def _expect_complete(units: Any, file: BinaryIO, compressed_size: int) -> None:
             raise ValueError(f"the file is damaged: the data after byte {end} are not FITS")
 
 
-def _expect_small_tiles(path: Path) -> None:
-    """Refuse tiles that unpack to more than their pixels; astropy would unpack all of it."""
+def _expect_sound_tiles(path: Path) -> None:
+    """Refuse tiles that astropy would decode without bounds: all that they unpack to, or numbers before its table of dither."""
     fits = _astropy()
     with (
         _opened(path) as file,
@@ -147,6 +149,11 @@ def _expect_small_tiles(path: Path) -> None:
             header = unit.header
             if not header.get("ZIMAGE", False):
                 continue
+            seed = header.get("ZDITHER0", 1)
+            if not (isinstance(seed, int) and 1 <= seed <= _SEEDS):
+                raise ValueError(
+                    f"the file is damaged: its ZDITHER0 is {shown(seed)}; expected 1 to {_SEEDS}"
+                )
             sizes = [
                 header.get(f"ZTILE{k}", header["ZNAXIS1"] if k == 1 else 1)
                 for k in range(1, header["ZNAXIS"] + 1)

@@ -4,7 +4,7 @@ The picture is the mosaic of the sensor; its pattern, its levels and the noise t
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,6 +46,9 @@ _UNKNOWN_CAMERA = [
     [-0.9692660, 1.8760108, 0.0415560],
     [0.0556434, -0.2040259, 1.0572252],
 ]
+_FOVEON = b"FOVb"
+_SAMPLE_FORMAT, _FLOATING_POINT = 339, 3
+_PHOTOMETRIC, _MOSAIC, _LINEAR = 262, 32803, 34892
 _TURNS = {0: 1, 3: 3, 5: 8, 6: 6}  # LibRaw's orientations as those of EXIF
 
 
@@ -54,6 +57,7 @@ def recognises(head: bytes) -> bool:
 
 
 def read(path: Path, axes: str | None) -> Picture:
+    _refuse_unopened(path)
     rawpy = _rawpy()
     with rawpy.RawPy() as raw:
         try:
@@ -119,6 +123,23 @@ def raw_file(picture: Picture) -> RawFile:
     return file.with_image(layer.pixels)
 
 
+def _refuse_unopened(path: Path) -> None:
+    """Refuse files that are known to hold no Bayer mosaic before LibRaw, some of whose decoders they are for, opens them."""
+    with open(path, "rb") as file:
+        if file.read(len(_FOVEON)) == _FOVEON:
+            raise ValueError(
+                "all of its pixels have three colors (Foveon); expected a Bayer mosaic: "
+                "develop it and denoise the result"
+            )
+    dng = _dng_directories(path)
+    if dng is None:
+        return
+    for tags in dng.images:
+        is_raw = _number(tags, dng.header, _PHOTOMETRIC) in (_MOSAIC, _LINEAR)
+        if is_raw and _number(tags, dng.header, _SAMPLE_FORMAT) == _FLOATING_POINT:
+            raise ValueError("its pixels are floating-point; expected integers")
+
+
 def _refuse(raw: Any) -> None:
     """Refuse files without a Bayer mosaic."""
     pixels = raw.raw_image
@@ -142,6 +163,27 @@ def _refuse(raw: Any) -> None:
 
 def _dng_file(path: Path, raw: Any, area: tuple[int, int, int, int]) -> RawFile | None:
     """The content of a DNG file with its own tags; None for other files."""
+    dng = _dng_directories(path)
+    if dng is None:
+        return None
+    images = [tags for tags in dng.images if _size(tags, dng.header) == raw.raw_image.shape]
+    mosaics = [tags for tags in images if _number(tags, dng.header, _PHOTOMETRIC) == _MOSAIC]
+    if not mosaics:
+        raise ValueError("its tags do not describe its mosaic; expected a Bayer DNG")
+    tags, of_raw = kept_tags(dng.images[0], mosaics[0])
+    return RawFile(raw.raw_image.copy(), area, dng.header.order, tags, of_raw)
+
+
+class _Directories(NamedTuple):
+    """The directories of a DNG file."""
+
+    header: Header
+    images: list[list[Tag]]
+    """Of its images, the first one first."""
+
+
+def _dng_directories(path: Path) -> _Directories | None:
+    """The directories of a DNG file; None for other files."""
     with open(path, "rb") as file:
         try:
             header = header_of(file.read(16))
@@ -151,13 +193,7 @@ def _dng_file(path: Path, raw: Any, area: tuple[int, int, int, int]) -> RawFile 
     if find(first, 50706) is None:
         return None
     pointed = find(first, SUBIMAGES)
-    directories = [first, *map(list, pointed.children if pointed is not None else ())]
-    images = [tags for tags in directories if _size(tags, header) == raw.raw_image.shape]
-    mosaics = [tags for tags in images if _number(tags, header, 262) == 32803]
-    if not mosaics:
-        raise ValueError("its tags do not describe its mosaic; expected a Bayer DNG")
-    tags, of_raw = kept_tags(first, mosaics[0])
-    return RawFile(raw.raw_image.copy(), area, header.order, tags, of_raw)
+    return _Directories(header, [first, *map(list, pointed.children if pointed else ())])
 
 
 def _other_file(

@@ -1,4 +1,4 @@
-// All words of the page, in one place: a translation replaces this file. What the server says of noise and files comes from it.
+// All words of the page, in one place: a translation replaces this file, and words.py of the server.
 
 // Of the elements of studio.html: their text (data-words) or their name for screen readers (data-label).
 export const WORDS = {
