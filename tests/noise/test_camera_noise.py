@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 
 import nlridge
-from nlridge.noise import Noise, camera
+from nlridge.noise import Noise
+from nlridge.noise.calm import Measured, in_most_areas, measured_in
 from nlridge.noise.camera import correlated_noise_of
 from nlridge.noise.curve import CurveNoise
 from nlridge.planning.channels import OPPONENT
@@ -133,7 +134,7 @@ def at(correlation, y, x):
 @pytest.mark.parametrize("sigma", [5, 15])
 def test_level_and_correlation_are_estimated(width, sigma):
     noisy = (scene() + sigma * correlated((256, 320), width))[None]
-    measured, *_ = camera._measured(noisy, *np.zeros((2, *noisy.shape), bool))
+    measured, *_ = measured_in(noisy, *np.zeros((2, *noisy.shape), bool))
     assert 0.9 * sigma < np.median(measured.sigmas) < 1.1 * sigma
     found = estimate(noisy)
     assert found.sure
@@ -224,8 +225,8 @@ def test_higher_frequencies_grow_with_low_ones_in_texture_and_not_in_noise():
     y, x = np.mgrid[:256, :320]
     contrast = np.exp(1.5 * np.sin(x / 50) * np.cos(y / 40))  # texture that is strong in some areas
     none = np.zeros((1, 256, 320), bool)
-    texture = camera._measured(100 + 8 * (contrast * correlated((256, 320), 0.8))[None], none, none)
-    noise = camera._measured((scene() + 8 * correlated((256, 320), 0.8))[None], none, none)
+    texture = measured_in(100 + 8 * (contrast * correlated((256, 320), 0.8))[None], none, none)
+    noise = measured_in((scene() + 8 * correlated((256, 320), 0.8))[None], none, none)
     assert abs(noise.growth) < 0.15
     assert texture.growth > 0.4
 
@@ -340,8 +341,8 @@ def test_sparse_noise_is_strong_at_any_brightness():
     correlation[..., 15, 15] = 1
     curve = CurveNoise([10, 100, 200], [1, 4, 3])
     for sparse, least in ((True, 2.4), (False, 1)):
-        measured = camera._Measured(curve, correlation, sparse, span=2.0, growth=0.0, skewness=0.0)
-        assert camera._in_most_areas(measured)[0].sigmas == pytest.approx((least, 4, 3))
+        measured = Measured(curve, correlation, sparse, span=2.0, growth=0.0, skewness=0.0)
+        assert in_most_areas(measured)[0].sigmas == pytest.approx((least, 4, 3))
 
 
 def test_the_image_is_not_changed():
@@ -401,7 +402,7 @@ def test_the_level_of_texture_is_not_raised_to_that_of_sparse_noise():
     Image.fromarray(np.rint(texture).clip(0, 255).astype(np.uint8)).save(file, "JPEG", quality=60)
     image = np.asarray(Image.open(file), np.float64)[None]
     none = np.zeros(image.shape, bool)
-    measured = camera._measured(image, none, none)
+    measured = measured_in(image, none, none)
     found = estimate(image)
     assert measured.sparse
     assert not found.likely

@@ -150,6 +150,11 @@ class CurveNoise:
         return v, sigma, slope, np.append(0.0, np.cumsum(width))
 
 
+def scaled(noise: CurveNoise, factor: float) -> CurveNoise:
+    """The noise with another level."""
+    return CurveNoise(noise.values, factor * np.array(noise.sigmas), noise.level)
+
+
 def _numbers(name: str, given: object) -> tuple[float, ...]:
     try:
         numbers = np.asarray(given)

@@ -9,11 +9,12 @@ from ..core.algorithm.tuning import Tuning
 from ..errors import ArgumentError
 from ..images.array import Arrays
 from ..noise import Noise
-from ..noise.camera import CorrelatedEstimate, Denoise, correlated_noise_of
+from ..noise.camera import CorrelatedEstimate, correlated_noise_of
 from ..noise.correlated import CorrelatedNoise, correlation_between, with_white
 from ..noise.curve import CurveNoise
 from ..noise.estimation import Channel, changing_channels, channels_of, in_units, noise_of
 from ..noise.gaussian import GaussianNoise
+from ..noise.trial import Denoise
 from ..types import Array, Mask, Pixels, Positions
 from .doubts import doubt_about_rest, warn_about
 from .levels import Levels
