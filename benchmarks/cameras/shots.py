@@ -285,22 +285,25 @@ def _frame(frames, c):
     """The last frame of a clip by H.264."""
     import av
 
-    height, width = (n // 2 * 2 for n in frames[0].shape[:2])
+    height, width = frames[0].shape[:2]
+    # FFmpeg converts colors in whole vectors, beyond the end of rows of any other length.
+    beyond = [(0, -length % 64) for length in (height, width)] + [(0, 0)]
+    frames = [np.pad(pixels, beyond, mode="edge") for pixels in frames]
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as container:
         crf = str(int(40 - 0.3 * c["quality"]))
-        stream = container.add_stream("libx264", rate=25, options={"crf": crf, "preset": "fast"})
-        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        # As a camera does while it films: without looking ahead, which is not always the same.
+        options = {"crf": crf, "preset": "fast", "tune": "zerolatency"}
+        stream = container.add_stream("libx264", rate=25, options=options)
+        stream.height, stream.width, _ = frames[0].shape
+        stream.pix_fmt = "yuv420p"
         for pixels in frames:
-            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels[:height, :width]))
-            container.mux(stream.encode(frame))
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels)))
         container.mux(stream.encode())
     file.seek(0)
     with av.open(file) as container:
         *_, last = container.decode(video=0)
-    full = frames[-1].copy()
-    full[:height, :width] = last.to_ndarray(format="rgb24")
-    return full
+    return last.to_ndarray(format="rgb24")[:height, :width]
 
 
 # Noise that is added

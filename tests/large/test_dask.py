@@ -65,7 +65,7 @@ def test_dask_arrays_of_floats_are_computed_later(value):
         whole = nlridge.denoise(image, method="fast", **GIVEN)
         assert np.array_equal(later.compute(), whole, equal_nan=True)
     else:
-        with pytest.raises(ValueError, match="image has 1 infinite pixels in rows 29 to 149"):
+        with pytest.raises(ValueError, match="image has 1 infinite pixels in rows 5 to 149"):
             later.compute(scheduler="synchronous")
 
 

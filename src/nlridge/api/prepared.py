@@ -263,7 +263,7 @@ class Prepared:
         >>> noisy = 100 + np.random.default_rng(0).normal(0, 20, (64, 64))
         >>> prepared = nlridge.prepare(noisy, sigma=20)
         >>> print(prepared.summary(prepared.denoise()))
-        Gaussian noise with a standard deviation of 20 (given); removed 19.6 (rms), 98% of its level
+        Gaussian noise with a standard deviation of 20 (given); removed 19.9 (rms), 99% of its level
         """
         measured = self._image_in_memory()
         return measured.summary(self._changed(method, strength, color), denoised)
