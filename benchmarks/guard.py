@@ -1,7 +1,7 @@
 """Quality, speed and estimates of the noise, compared with the last tag: an error if any of them has become worse.
 
 Both versions run in processes of their own, in turns, on the same images with the same noise. `--against REV` names
-another commit; before the first release, the working tree is compared with the last commit, and that is said.
+another commit; before the first release, the working tree is compared with the last commit, and a note says so.
 """
 
 import subprocess

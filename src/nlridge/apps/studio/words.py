@@ -1,6 +1,6 @@
 """All that the studio's server says to people, in one place, so that it can be translated, as `page/words.js` is for the page.
 
-What it passes on is said elsewhere, for all interfaces: what is wrong with a file or with the value of an option, and how
+What it passes on is worded elsewhere, for all interfaces: what is wrong with a file or with the value of an option, and how
 strong noise is.
 """
 
