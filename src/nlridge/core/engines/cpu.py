@@ -188,8 +188,11 @@ def denoise_block(
         v = window.cut(variance, line.window, 1)
     else:
         v = np.full((1, 1, 1), variance, np.float32)
-    total, weight = np.zeros_like(y), np.zeros((len(denoisers), *y.shape[1:]), np.float32)
-    rest = np.zeros_like(y if keep > 0 else y[:0])
+    total, weight = (
+        np.zeros_like(y, order="C"),
+        np.zeros((len(denoisers), *y.shape[1:]), np.float32),
+    )
+    rest = np.zeros_like(y if keep > 0 else y[:0], order="C")
     most = max(denoiser.planes.group_size for denoiser in denoisers)
     sizes = group_sizes(block, shape, settings, most)
     plane = len(window.rows) * row_length

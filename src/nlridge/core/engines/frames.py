@@ -369,9 +369,9 @@ def _matches(
 
 
 def _empty_sums(noisy: Frame, sets: int, keeps_noise: bool) -> FrameSums:
-    rest = np.zeros_like(noisy if keeps_noise else noisy[:0])
+    rest = np.zeros_like(noisy if keeps_noise else noisy[:0], order="C")
     return FrameSums(
-        noisy, np.zeros_like(noisy), rest, np.zeros((sets, *noisy.shape[1:]), np.float32)
+        noisy, np.zeros_like(noisy, order="C"), rest, np.zeros((sets, *noisy.shape[1:]), np.float32)
     )
 
 
