@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from operator import index
 from os import PathLike, fspath
 from typing import Any, NamedTuple
@@ -376,7 +376,8 @@ class DenoisedFrames(Iterator[Pixels]):
             raise ArgumentError("frames", None, "at least one frame", "is empty")
         frames = [frame for frame, _ in self._first]
         sample = [frame for frame in frames if has_pixels(frame).any()] or frames
-        planned = plan_video(sample[:SAMPLED], self._options, len(frames), self._workers)
+        sample = sample[:SAMPLED]
+        planned = plan_video(sample, pairwise(sample), self._options, len(frames), self._workers)
         warn_about(planned.plan.doubt)
         return planned
 

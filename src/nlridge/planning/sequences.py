@@ -1,6 +1,6 @@
 """The plan for frames that belong together: one for all of them, made from a sample of some frames."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -8,17 +8,21 @@ from itertools import islice
 import numpy as np
 
 from ..core.algorithm.settings import Recipe
+from ..noise.changing import share_that_changes
+from ..noise.correlated import CorrelatedNoise
 from ..types import Array, Mask, Pixels
 from .exposure import Exposure, alike, exposure_of
 from .facts import facts_of
 from .frames import SourceFrame, denoised_frames, reach_of, same_frame, ticks_of
 from .layout import SequenceAxis
+from .missing import union
 from .options import Options
 from .plan import Plan, plan_for
 
 SAMPLED = 8
 """The number of frames that the noise is estimated from."""
 _PIXELS = 2**21  # most pixels used from all of these frames together
+_PAIRED = 512  # side of the square in the middle of frames that are compared in pairs
 # Voxels are isotropic if their depth is at most this multiple of their width, or, if that is unknown, if the mean square
 # difference of slices is at most _MAX_DIFFERENCE times that of neighbouring pixels.
 _MAX_DEPTH = 1.5
@@ -111,7 +115,8 @@ def plan_sequence(
     """
     sample = sampled_frames(read, count)
     if axis.is_time:
-        return plan_video(sample, options, count, workers)
+        pairs = ((read(k), read(k + 1)) for k in sampled_numbers(count - 1)[::2])
+        return plan_video(sample, pairs, options, count, workers)
     plan = plan_of(sample, options, count, workers)
     levels = levels_if_estimated(plan, options)
     if kind_of_volume(read, count, plan, axis.spacing) == "volume":
@@ -123,9 +128,16 @@ def plan_sequence(
 
 
 def plan_video(
-    sample: Sequence[SourceFrame], options: Options, count: int, workers: int
+    sample: Sequence[SourceFrame],
+    pairs: Iterable[tuple[SourceFrame, SourceFrame]],
+    options: Options,
+    count: int,
+    workers: int,
 ) -> SequencePlan:
-    """Plan how to denoise `count` frames that follow each other in time, from a sample of them."""
+    """Plan how to denoise `count` frames that follow each other in time, from a sample of them.
+
+    In `pairs` of frames, one after the other, correlated noise is told from texture; see `changing`.
+    """
     plan = plan_of(sample, options, count, workers)
     levels = levels_if_estimated(plan, options)
     has_similar = sample[0].similar is not None
@@ -137,7 +149,34 @@ def plan_video(
         plan = plan_of(steady, options, count, workers)
         levels = levels_if_estimated(plan, options)
     exposure = exposure_of(steady, plan.noise)
+    if options.kind == "auto" and isinstance(plan.noise, CorrelatedNoise):
+        noise = _as_far_as_it_changes(plan.noise, pairs)
+        # How much of it is noise is known now, so that nothing is in doubt.
+        plan = plan_of(steady, replace(options, noise=noise), count, workers)
     return SequencePlan(plan, count, True, levels, 0, exposure, has_similar)
+
+
+def _as_far_as_it_changes(
+    noise: CorrelatedNoise, pairs: Iterable[tuple[SourceFrame, SourceFrame]]
+) -> CorrelatedNoise:
+    """The noise, of which no larger share is removed than the one that differs from frame to frame."""
+    shares = []
+    for before, after in pairs:
+        if same_frame(before, after):
+            continue
+        shape = before.pixels.shape
+        middle = slice(None), *(_middle(length, _PAIRED / length) for length in shape[1:])
+        missing = union(before.missing, after.missing, shape)
+        gone = np.zeros(shape, bool) if missing is None else missing
+        one, next_one = (noise.stabilise(frame.pixels[middle]) for frame in (before, after))
+        share = share_that_changes(one, next_one, gone[middle])
+        if share is not None:
+            shares.append(share)
+    if not shares:
+        return noise
+    return CorrelatedNoise(
+        noise.noise, noise.correlation, min(noise.share, float(np.median(shares)))
+    )
 
 
 def levels_if_estimated(plan: Plan, options: Options) -> Array | None:
