@@ -16,7 +16,7 @@ import numpy as np
 
 import nlridge
 
-from . import chroma
+from . import chroma, compressed
 from .clips import hard_clips, noise_of
 from .images import psnr, with_noise
 from .progress import shown
@@ -263,6 +263,7 @@ print(json.dumps(dict(before=before, early=early, peak=peak(), seconds=seconds))
 PARTS = {
     "clips": _clips,
     "chroma": chroma.run,
+    "compressed": compressed.run,
     "volumes": _volumes,
     "nasty": _nasty,
     "memory": _memory,
