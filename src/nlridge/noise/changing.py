@@ -1,6 +1,7 @@
 """How much of what was measured as noise in the frames of a video differs from frame to frame.
 
-Noise does, whereas texture moves with the scene. If a share r of the power of what was measured differs, then removing the
+Noise does, whereas texture moves with the scene. If a share r of the power of what was measured differs, then the power of
+the noise is r times as large. What is removed at that level may still contain texture in this proportion: removing the
 fraction a of it leaves an error of a² (1 - r) + (1 - a)² r, which is least at a = r.
 """
 

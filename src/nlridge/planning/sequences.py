@@ -1,5 +1,6 @@
 """The plan for frames that belong together: one for all of them, made from a sample of some frames."""
 
+import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -8,8 +9,10 @@ from itertools import islice
 import numpy as np
 
 from ..core.algorithm.settings import Recipe
+from ..noise import Noise
 from ..noise.changing import share_that_changes
 from ..noise.correlated import CorrelatedNoise
+from ..noise.curve import CurveNoise, scaled
 from ..types import Array, Mask, Pixels
 from .exposure import Exposure, alike, exposure_of
 from .facts import facts_of
@@ -159,24 +162,27 @@ def plan_video(
 def _as_far_as_it_changes(
     noise: CorrelatedNoise, pairs: Iterable[tuple[SourceFrame, SourceFrame]]
 ) -> CorrelatedNoise:
-    """The noise, of which no larger share is removed than the one that differs from frame to frame."""
-    shares = []
-    for before, after in pairs:
-        if same_frame(before, after):
-            continue
-        shape = before.pixels.shape
-        middle = slice(None), *(_middle(length, _PAIRED / length) for length in shape[1:])
-        missing = union(before.missing, after.missing, shape)
-        gone = np.zeros(shape, bool) if missing is None else missing
-        one, next_one = (noise.stabilise(frame.pixels[middle]) for frame in (before, after))
-        share = share_that_changes(one, next_one, gone[middle])
-        if share is not None:
-            shares.append(share)
-    if not shares:
+    """The noise with only that power, and removed only to that extent, that differs from frame to frame."""
+    shares = [
+        share for before, after in pairs if (share := _share(noise, before, after)) is not None
+    ]
+    if not shares or not isinstance(noise.noise, CurveNoise):
         return noise
-    return CorrelatedNoise(
-        noise.noise, noise.correlation, min(noise.share, float(np.median(shares)))
-    )
+    share = float(np.median(shares))
+    level = scaled(noise.noise, math.sqrt(share))
+    return CorrelatedNoise(level, noise.correlation, min(noise.share, share))
+
+
+def _share(noise: Noise, before: SourceFrame, after: SourceFrame) -> float | None:
+    """The share of the noise that differs between two frames; None if they are the same, or if it cannot be measured."""
+    if same_frame(before, after):
+        return None
+    shape = before.pixels.shape
+    middle = slice(None), *(_middle(length, _PAIRED / length) for length in shape[1:])
+    missing = union(before.missing, after.missing, shape)
+    gone = np.zeros(shape, bool) if missing is None else missing
+    one, next_one = (noise.stabilise(frame.pixels[middle]) for frame in (before, after))
+    return share_that_changes(one, next_one, gone[middle])
 
 
 def levels_if_estimated(plan: Plan, options: Options) -> Array | None:
