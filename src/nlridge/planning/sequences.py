@@ -25,6 +25,7 @@ from .plan import Plan, plan_for
 SAMPLED = 8
 """The number of frames that the noise is estimated from."""
 _PIXELS = 2**21  # most pixels used from all of these frames together
+_LEAST_SHARE = 1e-3  # of noise in what differs between frames: a level is never 0
 _PAIRED = 512  # side of the square in the middle of frames that are compared in pairs
 # Voxels are isotropic if their depth is at most this multiple of their width, or, if that is unknown, if the mean square
 # difference of slices is at most _MAX_DIFFERENCE times that of neighbouring pixels.
@@ -168,7 +169,7 @@ def _as_far_as_it_changes(
     ]
     if not shares or not isinstance(noise.noise, CurveNoise):
         return noise
-    share = float(np.median(shares))
+    share = max(float(np.median(shares)), _LEAST_SHARE)
     level = scaled(noise.noise, math.sqrt(share))
     return CorrelatedNoise(level, noise.correlation, min(noise.share, share))
 
