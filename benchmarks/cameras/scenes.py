@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
-from scipy import ndimage
+from scipy import ndimage, spatial
 
 from ..flux import cells, star_field
 
@@ -57,13 +57,70 @@ def sky(rng, side):
 
 
 def texture(rng, side):
-    """Fur, cloth or grass: like noise, but stronger in some places than in others: (side, side, 1)."""
+    """Fur, gravel, grass or cloth: (side, side, 1), 0 to 255, of several kinds of light."""
+    kind = (_fur, _gravel, _grass, _cloth)[rng.integers(4)]
+    grain = kind(rng, side)
+    shade = ndimage.gaussian_filter(rng.normal(size=(side, side)), side / rng.uniform(3, 12))
+    shade /= shade.std()
+    light = np.exp(rng.uniform(0, 1.2) * shade) if rng.random() < 0.5 else 1.0
+    image = rng.uniform(80, 160) + rng.uniform(5, 40) * light * grain / grain.std() + 20 * shade
+    return np.clip(image, 0, 255)[..., None]
+
+
+def _fur(rng, side):
+    """Like noise, but stronger in some places than in others."""
     places = np.mgrid[:side, :side] / rng.uniform(20, 90, (2, 1, 1)) + rng.uniform(0, 6, (2, 1, 1))
     contrast = np.exp(rng.uniform(0.25, 1.5) * np.sin(places[0]) * np.cos(places[1]))
-    grain = ndimage.gaussian_filter(rng.normal(size=(side, side)), rng.uniform(0.5, 2, 2))
-    shade = ndimage.gaussian_filter(rng.normal(size=(side, side)), 30)
-    image = 120 + rng.uniform(5, 40) * contrast * grain / grain.std() + 20 * shade / shade.std()
-    return np.clip(image, 0, 255)[..., None]
+    return contrast * ndimage.gaussian_filter(rng.normal(size=(side, side)), rng.uniform(0.5, 2, 2))
+
+
+def _gravel(rng, side):
+    """Stones that touch, each of its own brightness, round and lit from one side."""
+    size, fine = np.exp(rng.uniform(np.log(2.5), np.log(16))), 2
+    pixels = np.moveaxis(np.mgrid[: side * fine, : side * fine], 0, -1).reshape(-1, 2) / fine
+    middles = rng.uniform(-size, side + size, (int((side / size + 2) ** 2), 2))
+    (near, next_near), (stone, _) = (x.T for x in spatial.KDTree(middles).query(pixels, k=2))
+    edge = np.minimum((next_near - near) / size, 0.6)
+    tilted = (pixels - middles[stone]) @ rng.normal(size=2) / size
+    stones = rng.normal(size=len(middles))[stone] + rng.uniform(1, 5) * edge + tilted
+    return _reduced(stones.reshape(side * fine, -1), fine)
+
+
+def _grass(rng, side):
+    """Blades or hairs on top of each other, more or less in one direction."""
+    fine = 3
+    image = Image.new("F", (side * fine, side * fine))
+    draw = ImageDraw.Draw(image)
+    length, main, spread = rng.uniform(5, 40), rng.uniform(0, np.pi), rng.uniform(0.1, 1.5)
+    for _ in range(int(3 * side**2 / length)):
+        x, y = rng.uniform(-length, side + length, 2)
+        angle = main + spread * rng.normal()
+        end = x + length * np.cos(angle), y + length * np.sin(angle)
+        line = [fine * c for c in (x, y, *end)]
+        draw.line(line, fill=float(rng.normal()), width=int(rng.integers(2, 8)))
+    return _reduced(np.asarray(image, np.float64), fine)
+
+
+def _cloth(rng, side):
+    """Threads that cross, each a little out of place and of its own brightness."""
+    y, x = np.mgrid[:side, :side] + rng.uniform(0.2, 1.2) * np.stack(
+        [ndimage.gaussian_filter(rng.normal(size=(side, side)), 6) * 15 for _ in range(2)]
+    )
+    step, angle = rng.uniform(2.5, 9), rng.uniform(0, np.pi)
+    across = (x * np.cos(angle) + y * np.sin(angle)) / step
+    along = (y * np.cos(angle) - x * np.sin(angle)) / step
+    own = rng.uniform(0, 1) * rng.normal(size=(2, 4 * side))
+    threads = [
+        np.cos(2 * np.pi * p) + own[k][np.floor(p).astype(int)]
+        for k, p in enumerate((across, along))
+    ]
+    over = (np.floor(across) + np.floor(along)) % 2
+    return ndimage.gaussian_filter(np.where(over, *threads), rng.uniform(0.4, 0.8))
+
+
+def _reduced(image, factor):
+    side = len(image) // factor
+    return image.reshape(side, factor, side, factor).mean(axis=(1, 3))
 
 
 def drawing(rng, side):

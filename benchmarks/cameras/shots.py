@@ -370,7 +370,7 @@ def _clean_shot(files, rng, side):
         clean = scenes.drawing(rng, side)
     elif draw < 0.25:
         clean = np.clip(scenes.sky(rng, side)[..., None], 0, 255)
-    elif draw < 0.35:
+    elif draw < 0.45:
         clean = scenes.texture(rng, side)
         clean = clean * rng.uniform(0.5, 1, 3)
     else:
