@@ -298,6 +298,7 @@ def test_correlated_noise_as_json():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::nlridge.NoiseWarning")
 def test_noise_that_may_be_texture_is_removed_so_far_as_cannot_be_seen():
     """Texture that is stronger in some areas, blurred like noise after demosaicking."""
     y, x = np.mgrid[:256, :320]

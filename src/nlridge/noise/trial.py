@@ -6,6 +6,7 @@ contain texture. At the right level, they are least alike.
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,14 +14,14 @@ import numpy.typing as npt
 
 from . import Array
 from .blocks import SIDE, Mask
-from .calm import Measured
 from .curve import CurveNoise, scaled
 
 Denoise: TypeAlias = Callable[[Array, CurveNoise, Array], Array]
 """Denoise an image of (channels, height, width) whose noise has the given level and correlation."""
 
 _PART = 256  # side of the part of the image for trial runs
-_FACTORS = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8)  # levels to try, relative to the one measured
+MUCH = 1.4  # more than the level measured, relative to it
+_FACTORS = (0.5, 0.7, 1.0, MUCH, 2.0, 2.8)  # levels to try, relative to the one measured
 _MISSED = 1.6  # typical ratio between the levels of sparse noise in most areas and in calm ones
 # Texture makes the level of least likeness too low, the more so the shallower the minimum is. If the likeness falls by a
 # factor of less than _CLEAR_FALL, the level is multiplied by (_CLEAR_FALL / fall)**_SHALLOW, at most by _MOST_RAISED.
@@ -59,19 +60,36 @@ def part_of(pixels: Sequence[Array], excluded: Sequence[Mask]) -> Part:
     return Part(np.clip(image, image[:, counted].min(), image[:, counted].max()), counted)
 
 
-def best_level(part: Part, measured: Measured, denoise: Denoise) -> Level:
-    """Find the level at which result and residual are least alike, in the brightness of the image.
+class Brightness(NamedTuple):
+    """The mean of the channels of that part, and its noise."""
+
+    image: Array
+    """(1, height, width)"""
+    base: CurveNoise
+    correlation: Array
+    variance: float
+    """Of the noise, relative to that of a channel."""
+    counted: Mask
+
+
+def trials_of(brightness: Brightness, denoise: Denoise) -> Callable[[float], Array]:
+    """Return a function that denoises the brightness at a multiple of the level measured, once for each."""
+    image, base, correlation, *_ = brightness
+    return cache(lambda factor: denoise(image, scaled(base, factor), correlation)[0])
+
+
+def best_level(brightness: Brightness, sparse: bool, tried: Callable[[float], Array]) -> Level:
+    """Find the level at which result and residual are least alike; `tried` is a function that `trials_of` returned.
 
     It is the first minimum from below: a result that is far too smooth has little in common with anything. Unless the
-    noise is sparse, the level measured is an upper limit.
+    noise is `sparse`, the level measured is an upper limit.
     """
-    gray, base, correlation, _ = of_brightness(part, measured.base, measured.correlation)
-    counted = part.counted
-    radius = _detail_radius(correlation)
+    gray, counted = brightness.image[0], brightness.counted
+    radius = _detail_radius(brightness.correlation)
     likeness: list[float] = []
-    for factor in _FACTORS if measured.sparse else [f for f in _FACTORS if f <= 1]:
-        result = denoise(gray, scaled(base, factor), correlation)
-        details = (_details(image[0], radius)[counted] for image in (result, gray - result))
+    for factor in _FACTORS if sparse else [f for f in _FACTORS if f <= 1]:
+        result = tried(factor)
+        details = (_details(image, radius)[counted] for image in (result, gray - result))
         likeness.append(_likeness(*details))
         if likeness[-1] > _RISE * min(likeness):
             break
@@ -84,16 +102,13 @@ def best_level(part: Part, measured: Measured, denoise: Denoise) -> Level:
         step = _FACTORS[best + 1] / factor
         factor *= step ** ((below - above) / (2 * (below + above - 2 * least)))
     least = factor
-    if measured.sparse:  # half way to what is typical, as texture makes the minimum too low
+    if sparse:  # half way to what is typical, as texture makes the minimum too low
         shallow = min(max(_CLEAR_FALL / fall, 1.0) ** _SHALLOW, _MOST_RAISED)
         factor = math.sqrt(factor * _MISSED) * shallow
     return Level(factor, least, fall)
 
 
-def of_brightness(
-    part: Part, base: CurveNoise, correlation: Array
-) -> tuple[Array, CurveNoise, Array, float]:
-    """The mean of the channels, the level and the correlation of its noise, and its variance relative to a channel's."""
+def of_brightness(part: Part, base: CurveNoise, correlation: Array) -> Brightness:
     levels = np.broadcast_to(base.level, len(correlation))
     covariance = np.multiply.outer(levels, levels)[:, :, None, None] * correlation
     mean = covariance.mean(axis=(0, 1), keepdims=True)
@@ -101,7 +116,7 @@ def of_brightness(
     gray = part.image.mean(axis=0, keepdims=True)
     level = CurveNoise(base.values, math.sqrt(variance) * np.array(base.sigmas))
     # Where the differences of channels have nearly all the power, little is left of the mean but errors.
-    return gray, level, np.clip(mean / variance, -1, 1), variance
+    return Brightness(gray, level, np.clip(mean / variance, -1, 1), variance, part.counted)
 
 
 def _places(length: int) -> npt.NDArray[np.intp]:
@@ -112,7 +127,7 @@ def _places(length: int) -> npt.NDArray[np.intp]:
     return np.concatenate([length // 4 + half, length - length // 4 + half])
 
 
-def neighbours_of(correlation: Array) -> float:
+def _neighbours_of(correlation: Array) -> float:
     """The correlation of neighbouring pixels in the brightness."""
     brightness = correlation.mean(axis=(0, 1))
     neighbours = brightness[[SIDE - 1, SIDE], [SIDE, SIDE - 1]].mean()
@@ -121,7 +136,7 @@ def neighbours_of(correlation: Array) -> float:
 
 def _detail_radius(correlation: Array) -> float:
     """The size of the details to compare: a few times the width of the blur that would correlate noise as much."""
-    ratio = min(max(neighbours_of(correlation), 0.1), 0.95)
+    ratio = min(max(_neighbours_of(correlation), 0.1), 0.95)
     return max(1.25 / math.sqrt(-math.log(ratio)), 2.0)
 
 

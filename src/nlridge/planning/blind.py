@@ -16,7 +16,7 @@ from ..noise.estimation import Channel, changing_channels, channels_of, in_units
 from ..noise.gaussian import GaussianNoise
 from ..noise.trial import Denoise
 from ..types import Array, Mask, Pixels, Positions
-from .doubts import doubt_about_rest, warn_about
+from .doubts import doubt_about_rest, doubt_about_texture, warn_about
 from .levels import Levels
 from .options import Options
 from .outliers import outliers, variance_of_weak_outliers
@@ -26,6 +26,9 @@ from .way import Planned, denoised_image
 
 _AS_IT_IS = Tuning(outliers=False)  # for trial runs
 _MOSTLY_REMOVED = 0.5  # share of doubted noise; if more is removed, the rest is hardly visible
+# All of what is probably noise is removed. What is less probable than this is texture, unless it is not visible.
+_NOISE, _TEXTURE = 0.5, 0.2
+_CERTAIN = 0.7  # if noise is less probable than this, a warning says so
 
 
 class Estimate(NamedTuple):
@@ -33,7 +36,7 @@ class Estimate(NamedTuple):
 
     noise: Noise
     doubt: str = ""
-    """Why noise is probably left if the image is denoised; empty if it is not."""
+    """Why noise may be left, or texture removed, if the image is denoised; empty if neither is likely."""
     outliers: Positions | None = None
     """The outliers of the image in which it was estimated; None if they are not known for this noise."""
 
@@ -124,16 +127,17 @@ def _estimate_of(
 ) -> Estimate:
     """`estimate_of` for channels none of which is constant.
 
-    If it may be noise or texture, only a part of it is removed, too little to be visible. If there clearly is white noise
-    as well, it is left alone, and becomes part of the noise with a strength above 1.
+    What is more likely texture is left alone if there is white noise, and becomes part of the noise with a strength above
+    1. Otherwise, only a part of it is removed, too little to be visible.
     """
     channels, doubted = channels_of(pixels, missing, workers), None
     if kind in ("auto", "correlated"):
-        scaled, unit = in_units(channels)
-        trial = partial(_trial, workers)
-        doubted = _correlated(scaled, trial)
-        if doubted is not None and (doubted.sure or kind == "correlated"):
-            return Estimate(_in_units_of_image(doubted, doubted.base, unit))
+        trial = partial(trial_run, workers)
+        doubted, unit = correlated_in(channels, trial)
+        if doubted is not None and (doubted.probability >= _NOISE or kind == "correlated"):
+            certain = doubted.probability >= _CERTAIN or kind == "correlated"
+            doubt = "" if certain else doubt_about_texture(1 - doubted.probability)
+            return Estimate(in_units_of_image(doubted, doubted.base, unit), doubt)
         if kind == "correlated":
             raise ArgumentError(
                 "image",
@@ -144,26 +148,33 @@ def _estimate_of(
     white = noise_of(channels, kind, workers)
     if doubted is None or doubted.regular or not isinstance(white, GaussianNoise):
         return Estimate(white)
-    base = doubted.base if doubted.likely else doubted.cautious
-    noise = _in_units_of_image(doubted, base, unit)
-    if not doubted.likely and np.max(white.level) > unit * doubted.invisible:
-        return Estimate(white if strength <= 1 else _together(white, noise, strength))
-    # It may just as well be texture. If it is, removing this share of it is not visible.
+    possible = doubted.probability >= _TEXTURE
+    base = doubted.base if possible else doubted.cautious
+    noise = in_units_of_image(doubted, base, unit)
+    doubt = doubt_about_rest(noise, 1 - doubted.probability) if possible else ""
+    if np.max(white.level) > unit * doubted.invisible:
+        return Estimate(white if strength <= 1 else _together(white, noise, strength), doubt)
+    # If it is texture, removing this share of it is not visible.
     share = doubted.invisible_share(base, trial)
-    doubt = doubt_about_rest(noise) if doubted.likely and share < _MOSTLY_REMOVED else ""
-    return Estimate(CorrelatedNoise(noise.noise, noise.correlation, share), doubt)
+    left = share < _MOSTLY_REMOVED
+    return Estimate(CorrelatedNoise(noise.noise, noise.correlation, share), doubt if left else "")
 
 
-def _correlated(channels: list[Channel], trial: Denoise) -> CorrelatedEstimate | None:
-    return correlated_noise_of(
-        [channel.pixels for channel in channels],
-        [channel.excluded for channel in channels],
-        [channel.excluded & ~channel.not_dark for channel in channels],
+def correlated_in(
+    channels: list[Channel], trial: Denoise
+) -> tuple[CorrelatedEstimate | None, float]:
+    """The correlated noise of an image, divided by a unit, and the unit."""
+    scaled, unit = in_units(channels)
+    found = correlated_noise_of(
+        [channel.pixels for channel in scaled],
+        [channel.excluded for channel in scaled],
+        [channel.excluded & ~channel.not_dark for channel in scaled],
         trial,
     )
+    return found, unit
 
 
-def _in_units_of_image(
+def in_units_of_image(
     estimate: CorrelatedEstimate, base: CurveNoise, unit: float
 ) -> CorrelatedNoise:
     values, sigmas = (unit * np.array(x) for x in (base.values, base.sigmas))
@@ -190,7 +201,7 @@ def _together(white: GaussianNoise, doubted: CorrelatedNoise, strength: float) -
     return CorrelatedNoise(levels, correlation)
 
 
-def _trial(workers: int, image: Array, base: CurveNoise, correlation: Array) -> Array:
+def trial_run(workers: int, image: Array, base: CurveNoise, correlation: Array) -> Array:
     """Denoise a small image quickly."""
     channels, height, width = image.shape
     noise, typical = CorrelatedNoise(base, correlation), np.ones(channels)

@@ -96,11 +96,20 @@ def doubt_about_color(color: float, planes: Sequence[int]) -> str:
     return Words(f"`color` is {color:g}, which has no effect, since {apart}; expected 1")
 
 
-def doubt_about_rest(noise: CorrelatedNoise) -> str:
-    """Return a sentence on noise of which only a share is removed, since it may be texture."""
+def doubt_about_rest(noise: CorrelatedNoise, probability: float) -> str:
+    """Return a sentence on noise of which only a share is removed, since it is texture with some probability."""
     level = float(np.median(noise.noise.sigmas)) if isinstance(noise.noise, CurveNoise) else 0.0
     return Words(
-        f"noise of about {level:.2g} is probably left, since it may be texture; `noise='correlated'` removes it"
+        f"noise of about {level:.2g} is left, since it is texture with a probability of {probability:.0%}; "
+        "`noise='correlated'` removes it"
+    )
+
+
+def doubt_about_texture(probability: float) -> str:
+    """Return a sentence on texture that is removed with some probability, since it is taken for noise."""
+    return Words(
+        f"what is removed is texture, rather than noise, with a probability of {probability:.0%}; "
+        "`noise='gaussian'` keeps it"
     )
 
 

@@ -77,7 +77,7 @@ class Tally:
         return bool(self._missing.any())
 
     def facts(self, typical: Array, doubt: str = "") -> Facts:
-        """The facts, given the typical levels of the noise, and the reason why noise is probably left, if any."""
+        """The facts, given the typical levels of the noise, and the doubt about the estimate, if any."""
         sample = np.zeros((self.shape[0], 1))
         if self._sample:
             sample, gone = (

@@ -57,7 +57,7 @@ class Facts:
     present: float = 1.0
     """The share of the pixels that are not missing."""
     doubt: str = ""
-    """Why noise is probably left where only a share of the estimate is removed; empty if it is not."""
+    """Why noise may be left, or texture removed, where the noise was estimated; empty if neither is likely."""
     extremes: tuple[float, float] = (-math.inf, math.inf)
     """The darkest and the brightest pixel, if the noise depends on the signal: it may have been clipped there."""
     outliers: Positions | None = None
@@ -82,7 +82,7 @@ class Plan:
     share: float = 1.0
     """The share of what the algorithm removes that is to be removed."""
     doubt: str = ""
-    """Why the given noise or factor for colors is implausible, or why noise is probably left; empty if neither is so."""
+    """Why the given noise or factor for colors is implausible, or why the estimate is; empty if neither is so."""
     runs: tuple[Run, ...] = ()
     """The runs over an image of few photons; empty if the recipe is run once. The last one has the plan's recipe."""
     may_have_outliers: Mask = field(default_factory=lambda: np.zeros(1, bool))
@@ -210,7 +210,8 @@ def plan_for(
             shape[1] * shape[2] * facts.present if facts.present > 0.5 else 0.0,
         )
         or doubt_about_color(options.tuning.color, [len(p.channels) for p in plane_sets])
-        or (facts.doubt if share < 1 else ""),
+        # Doubts about what is left are gone if nothing is left.
+        or (facts.doubt if share < 1 or getattr(facts.noise, "share", 1.0) == 1 else ""),
         tuple(runs),
         (levels > _MIN_NOISE_FOR_OUTLIERS * ranges) & options.tuning.outliers,
         facts.extremes,

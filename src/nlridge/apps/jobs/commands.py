@@ -8,7 +8,11 @@ from typing import Any
 
 from ..options import OPTIONS, is_given
 
-_REMOVES = "--noise correlated removes it"  # in sentences of `doubt_about_rest`
+# The ends of doubts about the estimate, each with the kind of noise it names and what that does.
+_ENDS = {
+    "--noise correlated removes it": ("correlated", "removes"),
+    "--noise gaussian keeps it": ("gaussian", "keeps"),
+}
 
 
 def command_for(source: Path, target: Path | None, options: Mapping[str, Any]) -> str:
@@ -32,11 +36,12 @@ def with_command(
     sentence: str, source: Path, target: Path | None, options: Mapping[str, Any]
 ) -> str:
     """Return a sentence that names an option with the command that denoises the file with this option, perhaps again."""
-    if not sentence.endswith(_REMOVES) or options.get("burst"):
+    end = next((end for end in _ENDS if sentence.endswith(end)), None)
+    if end is None or options.get("burst"):
         return sentence
-    again = {**options, "noise": "correlated", "strength": 1.0, "overwrite": target is not None}
-    command = command_for(source, target, again)
-    return f"{sentence.removesuffix(_REMOVES)}this removes it: {command}"
+    noise, does = _ENDS[end]
+    again = {**options, "noise": noise, "strength": 1.0, "overwrite": target is not None}
+    return f"{sentence.removesuffix(end)}this {does} it: {command_for(source, target, again)}"
 
 
 def _as_text(value: Any) -> str:
