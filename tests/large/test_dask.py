@@ -108,7 +108,7 @@ def client():
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=2,
+            n_workers=3,
             threads_per_worker=2,
             processes=True,
             dashboard_address=":0",
@@ -144,6 +144,28 @@ def test_a_cluster_that_loses_a_worker(client, tmp_path):
     for names in threads:
         assert sum(name.startswith("Dask-Worker-Threads") for name in names) <= 2
         assert not any(name.startswith("nlridge_") for name in names)
+
+
+@pytest.mark.long
+def test_a_cluster_that_is_restarted(client, tmp_path):
+    """All workers, and what the scheduler knew: a refusal, and the same bits when the run is continued."""
+    image = noisy(230, 140)
+    source = zarr.create_array(str(tmp_path / "in.zarr"), data=image, chunks=(64, 64))
+    ticks = []
+
+    def restart(done, total):
+        ticks.append(done)
+        if len(ticks) == 9:
+            client.restart()
+
+    whole = {**GIVEN, "tile": 64, "client": client, "progress": restart}
+    with pytest.raises(ConnectionError, match=r"the cluster was restarted.*run it again to resume"):
+        nlridge.denoise_to_disk(source, tmp_path / "out.zarr", **whole)
+    assert kept(tmp_path)
+    first = len(ticks)
+    out = nlridge.denoise_to_disk(source, tmp_path / "out.zarr", **whole)
+    assert len(ticks) - first < ticks[-1]  # what was done before is not done again
+    assert np.array_equal(out[:], nlridge.denoise(image, **GIVEN))
 
 
 def _names_of_threads():

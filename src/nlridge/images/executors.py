@@ -1,6 +1,7 @@
 """Where bands are computed: in threads of this process, or on a Dask cluster."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from typing import Any, Protocol, TypeAlias
 
 Work: TypeAlias = Callable[[list[int], int], Iterator[int]]
@@ -42,7 +43,7 @@ class Cluster:
     """The workers of a Dask cluster.
 
     Each band is a task of one thread, since a worker already runs one task per thread that it was given. If a
-    worker is lost, its bands are computed by another.
+    worker is lost, its bands are computed by another. If the scheduler is lost or restarted, the run ends.
     """
 
     def __init__(self, client: Any) -> None:
@@ -57,6 +58,10 @@ class Cluster:
             for future in as_completed(futures):
                 future.result()
                 tick()
+        except CancelledError as error:
+            raise ConnectionError(
+                "the cluster was restarted, or its scheduler has ended"
+            ) from error
         finally:
             self.client.cancel(futures)
 

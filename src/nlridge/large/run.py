@@ -116,7 +116,7 @@ def publishing(
 
 @contextmanager
 def explain(out: Path, tick: Tick, total: int, *, resumable: bool) -> Iterator[Tick]:
-    """Report the progress of an interrupted run, and name the output if the disk is full."""
+    """Report the progress of an interrupted run, name the output if the disk is full, and say what to do."""
     done = 0
 
     def counted(count: int = 1, *, already: bool = False) -> None:
@@ -133,6 +133,8 @@ def explain(out: Path, tick: Tick, total: int, *, resumable: bool) -> Iterator[T
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             message = f"{os.strerror(error.errno)}; free some space and {again}"
             raise OSError(error.errno, message, str(out)) from error
+        if isinstance(error, ConnectionError) and error.errno is None:  # from `Cluster`
+            raise ConnectionError(f"{error}; {again}") from error
         raise
 
 
