@@ -114,6 +114,14 @@ def test_applications_import_public_names_only():
     assert set(inside) <= {"apps/jobs/tiled.py"}, inside
 
 
+def test_applications_read_files_in_another_process():
+    """By `read_apart`: the library of a format may crash, or never return."""
+    for file in (SOURCE / "apps").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[-1] == "files":
+                assert "read" not in {name.name for name in node.names}, file
+
+
 def test_contributing_has_a_row_for_each_folder():
     """In the order in which they may import from each other."""
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
