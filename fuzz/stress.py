@@ -1,7 +1,8 @@
 """Load and faults, for as long as is asked: ``python -m fuzz.stress studio --seconds 3600``, ``batch`` and ``cluster``.
 
 - ``studio``: several pages upload, change settings while work is under way, look, save and close, and some upload what
-  is no image. Every error must be a sentence, every request answered, every saved image whole, and memory bounded. With
+  is no image. Every error must be a sentence, every request answered, every saved image whole, and memory bounded.
+  An answer that takes too long comes with the share of a processor that the studio had meanwhile. With
   ``--disk``, a folder on a small disk of its own, that disk is full half of the time.
 - ``batch``: a folder of small files, some of them damaged, is denoised by a process that is killed again and again. In the
   end, every good file must have been done once, and every bad one must be named.
@@ -57,6 +58,8 @@ class _Found:
     wrong: list[str] = field(default_factory=list)
     slowest: dict[str, float] = field(default_factory=dict)
     """The longest time to an answer, by kinds of requests."""
+    server: int = 0
+    """The number of the process that answers."""
 
     def say(self, wrong: str) -> None:
         """Note what is wrong, and print it at once."""
@@ -77,13 +80,14 @@ class _Page:
         connection = http.client.HTTPConnection(self.host, timeout=_PATIENCE)
         counts, slowest = self.found.counts, self.found.slowest
         kind = f"{method} {re.sub('^/api/images/[^/]*/?', '', path.partition('?')[0])}"
-        start = time.monotonic()
+        start, worked = time.monotonic(), _worked(self.found.server)
         try:
             connection.request(method, path, data, headers)
             answer = connection.getresponse()
             content = answer.read()
-        except OSError as error:
-            raise OSError(f"{method} {path}: {error!r}") from error
+        except OSError as error:  # on a busy machine, the studio may have had no time
+            share = (_worked(self.found.server) - worked) / (time.monotonic() - start)
+            raise OSError(f"{method} {path}: {error!r}; {share:.1%} of a processor") from error
         finally:
             connection.close()
         counts["requests"] += 1
@@ -150,6 +154,12 @@ def _memory(process: int) -> float:
     return total
 
 
+def _worked(process: int) -> float:
+    """The seconds of the processor that a process has taken."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
 def studio(options: argparse.Namespace) -> int:
     command = [sys.executable, "-m", "nlridge", "studio", "--no-browser"]
     own = {"TMPDIR": str(options.disk.resolve())} if options.disk else {}
@@ -170,7 +180,7 @@ def studio(options: argparse.Namespace) -> int:
         connection = http.client.HTTPConnection(parts.netloc, timeout=60)
         connection.request("GET", f"/?{parts.query}")
         cookie = (connection.getresponse().getheader("set-cookie") or "").split(";")[0]
-        found = _Found()
+        found = _Found(server=server.pid)
         until = time.monotonic() + options.seconds
         pages = [_Page(parts.netloc, cookie, k, options.pause, found) for k in range(options.pages)]
         threads = [threading.Thread(target=page.live, args=(until,)) for page in pages]
