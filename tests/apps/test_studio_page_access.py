@@ -117,6 +117,43 @@ def test_by_day_and_by_night_the_words_can_be_read(page):
         assert page.execute_script("return getComputedStyle(document.body).transitionDuration") == "0s"  # fmt: skip
 
 
+def be_seen(driver, seen):
+    """Say that a tab is seen, or not: without a display, they all are."""
+    driver.execute_script(
+        "Object.defineProperty(document, 'visibilityState', {value: arguments[0], configurable: true});"
+        "document.dispatchEvent(new Event('visibilitychange'))",
+        "visible" if seen else "hidden",
+    )
+
+
+def test_any_number_of_tabs(page, files):
+    """Browsers keep six connections to a server: the seventh tab was never answered, nor were the others then."""
+    first, address, listening = page.current_window_handle, page.current_url, page.studio.studio.events  # fmt: skip
+    page.set_page_load_timeout(30)
+    try:
+        for _ in range(7):
+            be_seen(page, False)
+            page.switch_to.new_window("tab")
+            page.get(address)
+            until(page, "document.querySelectorAll('#images .item').length === 1")
+            finished(page)
+        open_files(page, files / "deep.tif")
+        page.switch_to.window(first)
+        assert page.execute_script("return document.querySelectorAll('#images .item').length") == 1
+        be_seen(page, True)  # it is told what it has missed
+        until(page, "document.querySelectorAll('#images .item').length === 2")
+        assert text(page, "name") == NAME
+        assert not page.find_element("id", "gone").is_displayed()
+        assert len(listening._clients) <= 6
+    finally:
+        for handle in page.window_handles:
+            page.switch_to.window(handle)
+            if handle != first:
+                page.close()
+        page.switch_to.window(first)
+        page.set_page_load_timeout(300)
+
+
 @contextmanager
 def telephone(driver):
     """The same page on a telephone."""

@@ -80,9 +80,24 @@ export function upload(file, progress) {
 
 // Listens to the events of the server, and connects again when the connection breaks. `lost` is called whenever there is no
 // connection, except for a moment.
+//
+// A browser keeps at most six connections to a server, for all its tabs. If each tab listened, the seventh would never be
+// answered, nor would the others: those that nobody sees do not listen.
 export function listen(receive, lost) {
-  let source, timer, alarm, failures = 0;
+  let source, timer, alarm, leaving, away = false, failures = 0;
+  function leave() {
+    away = true;
+    clearTimeout(timer);
+    clearTimeout(alarm);
+    source.close();
+  }
+  function look() {
+    clearTimeout(leaving);
+    if (document.visibilityState === "hidden") leaving = setTimeout(leave, 1000);
+    else if (away) connect();
+  }
   function connect() {
+    away = false;
     clearTimeout(timer);
     if (source) source.close();
     expectDescription();
@@ -104,5 +119,7 @@ export function listen(receive, lost) {
     });
   }
   connect();
+  look();
+  document.addEventListener("visibilitychange", look);
   return connect;
 }
