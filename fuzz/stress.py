@@ -34,7 +34,8 @@ from urllib.parse import urlsplit
 import numpy as np
 from PIL import Image
 
-_PATIENCE = 120  # seconds to an answer
+_PATIENCE = 120  # seconds to an answer, and
+_COLD = 3600  # to the first ones, for which kernels are compiled
 _TURN = 60  # half seconds in which the disk is full, and is not
 
 
@@ -73,11 +74,12 @@ class _Page:
     def __init__(self, host: str, cookie: str, seed: int, pause: float, found: _Found):
         self.host, self.cookie, self.pause, self.found = host, cookie, pause, found
         self.random = random.Random(seed)
+        self.patience = _PATIENCE
 
     def send(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
         data = json.dumps(body).encode() if isinstance(body, dict) else body
         headers = {"Cookie": self.cookie, "Origin": f"http://{self.host}", "X-Nlridge": "1"}
-        connection = http.client.HTTPConnection(self.host, timeout=_PATIENCE)
+        connection = http.client.HTTPConnection(self.host, timeout=self.patience)
         counts, slowest = self.found.counts, self.found.slowest
         kind = f"{method} {re.sub('^/api/images/[^/]*/?', '', path.partition('?')[0])}"
         start, worked = time.monotonic(), _worked(self.found.server)
@@ -103,6 +105,15 @@ class _Page:
             elif answer.status >= 500 or "space" in sentence:
                 counts[sentence[:90]] += 1
         return answer.status, content
+
+    def warm_up(self) -> None:
+        """Wait for results of both methods, however busy the machine is."""
+        self.patience = _COLD
+        image = json.loads(self.send("POST", "/api/images?name=page.png", _png(0, 160))[1])
+        for method in ("fast", "standard"):
+            self.send("PUT", f"/api/images/{image['id']}/settings", {"method": method})
+            self.send("POST", f"/api/images/{image['id']}/save", {"where": "download"})
+        self.send("DELETE", f"/api/images/{image['id']}")
 
     def live(self, until: float) -> None:
         while time.monotonic() < until:
@@ -180,6 +191,7 @@ def studio(options: argparse.Namespace) -> int:
         connection = http.client.HTTPConnection(parts.netloc, timeout=60)
         connection.request("GET", f"/?{parts.query}")
         cookie = (connection.getresponse().getheader("set-cookie") or "").split(";")[0]
+        _Page(parts.netloc, cookie, 0, 0.0, _Found(server=server.pid)).warm_up()
         found = _Found(server=server.pid)
         until = time.monotonic() + options.seconds
         pages = [_Page(parts.netloc, cookie, k, options.pause, found) for k in range(options.pages)]
