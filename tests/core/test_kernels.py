@@ -14,7 +14,7 @@ import nlridge
 from nlridge import method_names
 from nlridge.core.kernels import linalg
 from nlridge.core.kernels.compile import kernel
-from nlridge.core.kernels.extremes import beyond_neighbours, sort_nine
+from nlridge.core.kernels.extremes import beyond_neighbours, contrasts
 from nlridge.core.kernels.simd import LANES
 from nlridge.core.kernels.target import TARGET, fuses, has_vectors
 from nlridge.core.patches.groups import normalise
@@ -298,7 +298,7 @@ def test_all_cpus_agree(cpu):
     methods = list(method_names()) if LANES == 16 and cpu == "AVX2" else ["standard"]
     program = f"""
 import numpy as np, nlridge
-from nlridge.core.kernels.extremes import beyond_neighbours, sort_nine
+from nlridge.core.kernels.extremes import beyond_neighbours, contrasts
 from nlridge.core.kernels.simd import LANES
 y, x = np.mgrid[:60, :80]
 noisy = 100 + 50 * np.sin(x / 3) + np.random.default_rng(0).normal(0, 10, x.shape)
@@ -407,7 +407,7 @@ def test_transposed_images_need_no_kernels_of_their_own(axes):
     """They would be compiled at the first image whose columns are stored one after the other."""
     image = np.random.default_rng(0).normal(100, 10, (3, 48, 56)[0 if axes else 1 :])
     image[..., ::5, ::7] = 900
-    used = beyond_neighbours, sort_nine, normalise
+    used = beyond_neighbours, contrasts, normalise
     nlridge.denoise(image, 10, method="fast", **axes)
     before = [list(kernel.signatures) for kernel in used]
     assert all(before)

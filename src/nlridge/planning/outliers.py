@@ -24,6 +24,7 @@ from .surroundings import (
     NEAR,
     SHARP,
     STEPS,
+    are_alone,
     background_of,
     deviation_at,
     mean_beside,
@@ -166,7 +167,7 @@ def _is_single_in_others(
 
 def _bands(height: int, width: int) -> Iterator[tuple[slice, slice]]:
     """Yield some rows, and the same with those around them that matter."""
-    step = max(4 * REACH, _BAND // width)
+    step = max(8 * REACH, _BAND // width)
     for top in range(0, height, step):
         bottom = min(top + step, height)
         yield slice(top, bottom), slice(max(top - REACH, 0), min(bottom + REACH, height))
@@ -205,20 +206,44 @@ def _in_part(
     candidate = _is_candidate(y, x, gap)
     if not candidate.any():
         return y[candidate], x[candidate]
-    # Where there are some, have a closer look; a wider one if some may touch each other, within the window of a candidate,
-    # or the noise may have heavy tails.
     count, larger = _numbers_near(y, x, gap, _WIDE)
     crowded = (count > _FEW) | (count >= _MANY) & (larger >= _LARGER)
-    margin = _WINDOW + 1 + REACH if crowded[candidate].any() else _WINDOW + NEAR + 3
-    here = tuple(
-        slice(max(places.min() - margin, 0), places.max() + margin + 1)
-        for places in (y[candidate], x[candidate])
-    )
     gaps = np.zeros(values.shape)
     gaps[y, x] = gap
-    gaps, own = gaps[here], np.broadcast_to(level, values.shape)[here]
+    own = np.broadcast_to(level, values.shape)
+    places = []
+    for rows, columns in _around(y[candidate], x[candidate], crowded[candidate]):
+        here = rows, columns
+        held = None if gone is None else gone[here]
+        y, x = _in_detail(values[here], held, noise, own[here], unit, gaps[here])
+        places.append((y + rows.start, x + columns.start))
+    y, x = map(np.concatenate, zip(*places, strict=True))
+    return y, x
+
+
+def _around(y: Positions, x: Positions, crowded: Mask) -> Iterator[tuple[slice, slice]]:
+    """Yield the rows and columns that matter to candidates, and to what they may touch.
+
+    Those of candidates in a crowd, or in noise that may have heavy tails, reach further. Candidates with nothing in common
+    are looked at one after the other.
+    """
+    far = _WINDOW + 1 + REACH
+    order = np.argsort(x)
+    for some in np.split(order, np.flatnonzero(np.diff(x[order]) > 2 * far) + 1):
+        margin = far if crowded[some].any() else _WINDOW + NEAR + 3
+        rows, columns = (
+            slice(max(places.min() - margin, 0), places.max() + margin + 1)
+            for places in (y[some], x[some])
+        )
+        yield rows, columns
+
+
+def _in_detail(
+    values: Array, gone: Mask | None, noise: Noise, level: Array, unit: float, gaps: Array
+) -> tuple[Positions, Positions]:
+    """The rows and columns of the outliers in a part of a channel, given the gaps of the pixels that stand out."""
     with np.errstate(over="ignore", invalid="ignore"):  # near the limit of a type
-        jumps, busy, extremes = structures_of(values[here], noise, own, unit)
+        deviation, jumps, busy, signed = structures_of(values, noise, level, unit)
     gaps = np.where(gaps > GAP * busy, gaps / busy, 0)
     y, x = np.nonzero(gaps)
     candidates = np.zeros(gaps.shape, bool)
@@ -226,16 +251,20 @@ def _in_part(
     many = sums(gaps > GAP, _WINDOW) >= _MANY
     many &= (sums(gaps > GAP + 1, _WINDOW) >= _LARGER) & (sums(candidates, _WINDOW) > 0)
     if gone is not None:
-        many &= sums(gone[here], 2) == 0
-    extremes = np.where(many & (extremes > AMONG_MANY * busy), extremes / busy, 0)
+        many &= sums(gone, 2) == 0
+    extremes = np.zeros(gaps.shape)
+    y, x = np.nonzero(many & (np.abs(signed) > AMONG_MANY * busy))
+    alone = are_alone(values, y, x, np.sign(signed[y, x]), deviation)
+    y, x = y[alone], x[alone]
+    extremes[y, x] = np.abs(signed[y, x]) / busy[y, x]
     heavy = _is_heavy(gaps)
     jumps[extremes > 0] = 0  # outliers themselves
     doubtful = _among_structures(busy * gaps, busy * np.maximum(gaps, extremes), jumps)
     found = (candidates | (extremes > 0)) & ~heavy & ~doubtful
     if (found & many).any():
-        found |= many & _beside(found & many, values[here], GAP * busy, noise, own, unit)
+        found |= many & _beside(found & many, values, GAP * busy, noise, level, unit)
     y, x = np.nonzero(found)
-    return y + here[0].start, x + here[1].start
+    return y, x
 
 
 def _beside(
@@ -281,7 +310,7 @@ def _is_candidate(y: Positions, x: Positions, gap: Array) -> Mask:
 
 def _numbers_near(
     y: Positions, x: Positions, gap: Array, reach: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
     """How many pixels that stand out there are within reach of each, and how many of these by 1 more."""
     larger = gap > GAP + 1
     if len(y) > _PAIRS:

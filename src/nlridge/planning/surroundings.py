@@ -8,7 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..core.kernels.extremes import beyond_neighbours, sort_nine, sums_around
+from ..core.kernels.extremes import (
+    beyond_neighbours,
+    contrasts,
+    in_deviations,
+    limited,
+    sums_around,
+)
 from ..noise import Noise
 from ..types import Array, Mask, Pixels, Positions
 
@@ -126,52 +132,62 @@ def _ring(wide: Pixels, y: Positions, x: Positions) -> Array:
 class Structures(NamedTuple):
     """What there is around each pixel, in standard deviations of the noise."""
 
+    deviation: Array
+    """These standard deviations."""
     jumps: Array
     """The contrast of structures as sharp as outliers."""
     busy: Array
     """How much neighbours differ: 1 if there is only noise."""
     extremes: Array
-    """By how much one of the two brightest or darkest of nine pixels differs from their median; 0 if not `AMONG_MANY`."""
+    """By how much one of the two brightest or darkest of nine pixels is above or below their median; 0 if not `AMONG_MANY`.
+
+    At the border, where the image is mirrored, every slope would have one.
+    """
 
 
 def structures_of(values: Array, noise: Noise, level: Array, unit: float) -> Structures:
-    wide = _framed(values)
-    ordered = np.empty((9, *values.shape))
-    sort_nine(wide, ordered)  # type: ignore[no-untyped-call]
-    deviation = deviation_at(noise, ordered[4].ravel(), level.ravel(), unit).reshape(values.shape)
+    shape = values.shape
+    middle, jumps, contrast, spread, distance, extremes = (np.empty(shape) for _ in range(6))
+    extreme, steps = np.empty(shape, np.int8), np.empty(shape, np.int32)
+    contrasts(_framed(values), middle, jumps, contrast, spread, extreme)  # type: ignore[no-untyped-call]
+    deviation = deviation_at(noise, middle.ravel(), level.ravel(), unit).reshape(shape)
     deviation = np.maximum(deviation, 1e-300)
-    steps = np.diff(ordered[1:-1], axis=0)
-    # Beside two outliers, the pixel is one of the seven others.
-    steps[0][values > ordered[1]] = 0
-    steps[-1][values < ordered[-2]] = 0
-    jump, contrast = steps.max(axis=0), ordered[-1] - ordered[0]
-    jumps = np.where(jump + 2 * deviation > _MOST * contrast, jump / deviation, 0)
-    spread = _means_near((ordered[-2] - ordered[1]) / deviation) / _SPREAD_OF_NOISE
-    differences = _means_near(np.minimum(np.abs(values - ordered[4]) / deviation, 3 * spread))
-    busy = np.maximum(differences / _DIFFERENCE_OF_NOISE, 1.0)
-    extremes = np.zeros(values.shape)
-    for sign, one in ((1, ordered[-2]), (-1, ordered[1])):
-        gaps = sign * (values - ordered[4]) / deviation
-        # At the border, where the image is mirrored, every slope has an extreme.
-        y, x = np.nonzero(((sign * (values - one) >= 0) & (gaps > AMONG_MANY))[1:-1, 1:-1])
-        y, x = y + 1, x + 1
-        # The mean of the seven others must be that of the background, up to its noise.
-        total = ordered[2:, y, x] if sign < 0 else ordered[:-2, y, x]
-        background = background_of(wide, y, x)
-        spread_by = sign * (total.mean(axis=0) - background)
-        alone = spread_by <= _SPREAD * sign * (values[y, x] - background) + deviation[y, x]
-        extremes[y[alone], x[alone]] = gaps[y, x][alone]
-    return Structures(jumps, busy, extremes)
+    in_deviations(  # type: ignore[no-untyped-call]
+        np.ascontiguousarray(values), middle, deviation, contrast, spread, extreme,
+        _MOST, AMONG_MANY, STEPS, jumps, distance, extremes, steps,
+    )  # fmt: skip
+    extremes[[0, -1]] = extremes[:, [0, -1]] = 0
+    rows, columns = (_lengths_near(length) for length in shape)
+    limited(distance, sums(steps, NEAR), rows, columns, _SPREAD_OF_NOISE, STEPS, steps)  # type: ignore[no-untyped-call]
+    busy = sums(steps, NEAR) / np.multiply.outer(STEPS * rows, columns)
+    busy /= _DIFFERENCE_OF_NOISE
+    return Structures(deviation, jumps, np.maximum(busy, 1.0, out=busy), extremes)
 
 
-def _means_near(a: Array) -> Array:
-    """The means around each pixel, of whole numbers, whose sums do not depend on where they begin."""
-    steps = np.minimum(STEPS * a, 2**20).astype(np.int32)
-    return np.asarray(sums(steps, NEAR) / (STEPS * sums(np.ones_like(steps), NEAR)))
+def are_alone(values: Array, y: Positions, x: Positions, sign: Array, deviation: Array) -> Mask:
+    """Whether some extremes stand out from the background alone, or with one more.
+
+    The mean of the seven others must be that of the background, up to its noise.
+    """
+    wide = _framed(values)
+    nine = np.sort([wide[y + k // 3, x + k % 3] for k in range(9)], axis=0)
+    others = np.where(sign < 0, nine[2:], nine[:-2]).mean(axis=0)
+    background = background_of(wide, y, x)
+    spread = sign * (others - background)
+    most = _SPREAD * sign * (values[y, x] - background) + deviation[y, x]
+    return np.asarray(spread <= most)
 
 
-def sums(a: npt.NDArray[Any], reach: int) -> npt.NDArray[np.int64]:
+def _lengths_near(length: int) -> npt.NDArray[np.int64]:
+    """How many pixels along an axis are near each of them."""
+    places = np.arange(length)
+    return np.asarray(
+        np.minimum(places + NEAR, length - 1) - np.maximum(places - NEAR, 0) + 1, np.int64
+    )
+
+
+def sums(a: npt.NDArray[Any], reach: int) -> npt.NDArray[np.int32]:
     """The sums over squares around each pixel: the number of pixels, for a mask."""
-    sums = np.empty(a.shape, np.int64)
+    sums = np.empty(a.shape, np.int32)
     sums_around(a.astype(np.int32, copy=False), reach, sums)  # type: ignore[no-untyped-call]
     return sums

@@ -36,10 +36,14 @@ def beyond_neighbours(wide, least, places, nearest):
 
 
 @kernel
-def sort_nine(wide, ordered):
-    """Write each pixel and its eight neighbours to ordered[0 .. 8], in increasing order.
+def contrasts(wide, middle, jump, contrast, spread, extreme):
+    """Write how each pixel and its eight neighbours differ, and whether it is one of the two darkest or brightest of them.
 
-    `wide` has one more row and column on each side than the image.
+    Of the nine in increasing order, `middle` receives the fifth, `contrast` the difference between the last and the first,
+    `spread` that between the eighth and the second, and `jump` the largest step from the second to the eighth. The step
+    beyond the second, or to the eighth, counts only if the pixel itself is not one of the seven on the near side: beside
+    two outliers, it is one of them. `extreme` receives 1 if the pixel is as bright as the eighth, and -1 if it is as dark as
+    the second. `wide` has one more row and column on each side than the image.
     """
     height, width = wide.shape[0] - 2, wide.shape[1] - 2
     for y in range(height):
@@ -57,9 +61,54 @@ def sort_nine(wide, ordered):
             c, e, g = _sort(c, e, g)
             c, d = min(c, d), max(c, d)
             f, g = min(f, g), max(f, g)
-            ordered[0, y, x], ordered[1, y, x], ordered[2, y, x] = a, b, c
-            ordered[3, y, x], ordered[4, y, x], ordered[5, y, x] = d, e, f
-            ordered[6, y, x], ordered[7, y, x], ordered[8, y, x] = g, h, i
+            value = own[x + 1]
+            dark, bright = value <= b, value >= h
+            largest = max(max(d - c, e - d), max(f - e, g - f))
+            largest = max(largest, c - b if dark else 0.0)
+            jump[y, x] = max(largest, h - g if bright else 0.0)
+            middle[y, x], contrast[y, x], spread[y, x] = e, i - a, h - b
+            extreme[y, x] = np.int8(bright) - np.int8(dark)
+
+
+@kernel
+def in_deviations(
+    values, middle, deviation, contrast, spread, extreme, most, far, steps,
+    jump, distance, extremes, spreads
+):  # fmt: skip
+    """Divide what `contrasts` has found by the standard deviation of the noise, which may differ from pixel to pixel.
+
+    A `jump` becomes 0 unless it is more than the share `most` of the contrast, apart from noise. `distance` is that from
+    the middle; for an `extreme`, if it is more than `far`, it is in `extremes` too, with its sign, and others are 0.
+    `spreads` are in whole `steps` of a deviation.
+    """
+    height, width = values.shape
+    for y in range(height):
+        for x in range(width):
+            own = deviation[y, x]
+            sharp = jump[y, x] + 2 * own > most * contrast[y, x]
+            jump[y, x] = jump[y, x] / own if sharp else 0.0
+            distance[y, x] = abs(values[y, x] - middle[y, x]) / own
+            spreads[y, x] = _in_steps(spread[y, x] / own, steps)
+            extremes[y, x] = extreme[y, x] * distance[y, x] if distance[y, x] > far else 0.0
+
+
+@kernel
+def limited(distance, sums, rows, columns, unit, steps, result):
+    """Write the distances in whole steps, as if none were larger than three times the mean spread around it in `unit`.
+
+    The mean is that of `rows` times `columns` pixels, whose `sums` are in steps.
+    """
+    height, width = distance.shape
+    for y in range(height):
+        for x in range(width):
+            mean = sums[y, x] / (steps * rows[y] * columns[x]) / unit
+            result[y, x] = _in_steps(min(distance[y, x], 3 * mean), steps)
+
+
+@part
+def _in_steps(value, steps):
+    """A number in whole steps, so that sums do not depend on where they begin."""
+    return np.int32(min(steps * value, 1048576.0))
 
 
 @part
