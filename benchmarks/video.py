@@ -22,7 +22,7 @@ from .images import psnr, with_noise
 from .progress import shown
 from .results import record
 
-_METHODS = ("fast", "standard", "best")
+_METHODS = ("preview", "fast", "standard", "best")
 _ALONE = "frame by frame, standard"
 _OPENCV = "OpenCV fastNlMeansDenoisingMulti"
 _BM4D = "bm4d package"

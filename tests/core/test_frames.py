@@ -175,6 +175,34 @@ def test_strength_removes_more():
     assert removed[0] < removed[1] < removed[2]
 
 
+@pytest.mark.parametrize("kind", ["textured", "smooth", "one frame", "color"])
+@pytest.mark.parametrize("sigma", [10, 40])
+def test_previews_of_clips_are_no_worse_than_those_of_their_frames(kind, sigma):
+    """Smooth scenes and strong noise, which need the coarse scale, and colors, which need larger groups."""
+    y, x = np.mgrid[:96, :120]
+    clip = scene(1 if kind == "one frame" else 6, (96, 120))
+    options = {"sigma": sigma, "method": "preview", "data_range": 255}
+    if kind == "smooth":
+        clip = np.stack([128 + 90 * np.sin(x / 50 + k / 30) * np.cos(y / 60) for k in range(6)])
+    if kind == "color":
+        clip, options["channel_axis"] = np.stack([clip, 0.8 * clip, 0.5 * clip + 30], -1), -1
+    noisy = with_noise(clip, sigma)
+    together, alone = (
+        psnr(nlridge.denoise(noisy, **options, **axis), clip)
+        for axis in ({"time_axis": 0}, {"stack_axis": 0})
+    )
+    assert together == alone if kind == "one frame" else together > alone + 1
+
+
+def test_previews_of_clips_have_fewer_and_smaller_groups():
+    preview, fast = (nlridge.recipe(name, 20, kind="video") for name in ("preview", "fast"))
+    for scale, other in ((preview, fast), (preview.coarse.recipe, fast.coarse.recipe)):
+        for step, one in ((scale.first, other.first), (scale.second, other.second)):
+            assert step.group_size <= one.group_size / 2
+            assert step.stride > one.stride
+    assert preview == nlridge.recipe("preview", 50, kind="video")
+
+
 # Volumes.
 
 

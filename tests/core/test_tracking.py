@@ -14,7 +14,7 @@ from nlridge.core.patches.tracking import match_across
 from nlridge.images.motion import motion_between
 
 
-def tracked(frames, own, y, x, patch, m, window, near, far, shifts=None):
+def tracked(frames, own, y, x, patch, m, window, near, far, shifts=None, every=1):
     """The frame and the corner of each patch that the kernel finds, the nearest first.
 
     `shifts` are the rows and columns by which each frame has moved as a whole.
@@ -31,22 +31,23 @@ def tracked(frames, own, y, x, patch, m, window, near, far, shifts=None):
     places, frame_of = np.zeros((2, m), np.intp)
     match_across(
         flat, row, 0, 1, margin, height, width, np.arange(count) * size, shifts.ravel(), own, np.array([y]), np.array([x]),
-        1, patch, 1, window, near, far, np.float32(1), np.array([m]), m, places, frame_of,
+        1, patch, every, window, near, far, np.float32(1), np.array([m]), m, places, frame_of,
     )  # fmt: skip
     corners = [divmod(int(place), row) for place in places - frame_of * size]
     return [(int(k), i - margin, j - margin) for k, (i, j) in zip(frame_of, corners, strict=True)]
 
 
-def oracle(frames, own, y, x, patch, m, window, near, far, shifts):
+def oracle(frames, own, y, x, patch, m, window, near, far, shifts, every):
     """The same, slow and plain."""
-    reference = frames[own, y : y + patch, x : x + patch]
+    compared = np.s_[:patch:every, :patch:every]
+    reference = frames[own, y:, x:][compared]
     bottom, right = (length - patch for length in frames.shape[1:])
 
     def candidates(k, top, left, side):
         """The patches of a window, with their distances."""
         reach = side // 2
         return [
-            (np.sum((frames[k, i : i + patch, j : j + patch] - reference) ** 2), k, i, j)
+            (np.sum((frames[k, i:, j:][compared] - reference) ** 2), k, i, j)
             for i in range(max(top - reach, 0), min(top + reach, bottom) + 1)
             for j in range(max(left - reach, 0), min(left + reach, right) + 1)
         ]
@@ -69,14 +70,14 @@ def oracle(frames, own, y, x, patch, m, window, near, far, shifts):
 
 
 @pytest.mark.parametrize(("window", "near", "far"), [(9, 7, 5), (1, 3, 1), (5, 9, 7)])
-@pytest.mark.parametrize("patch", [4, 7])
-def test_matching_across_frames_is_that_of_the_oracle(window, near, far, patch):
+@pytest.mark.parametrize(("patch", "every"), [(4, 1), (7, 1), (4, 2), (6, 4)])
+def test_matching_across_frames_is_that_of_the_oracle(window, near, far, patch, every):
     """Also at the borders, where windows are cut, and with ties, which go to the first."""
     frames = np.random.default_rng(0).integers(0, 9, (6, 21, 26)).astype(np.float64)
     for own, y, x in ((0, 0, 0), (2, 8, 9), (5, 21 - patch, 26 - patch), (3, 0, 15)):
         for step in ((0, 0), (1, -2)):
             shifts = np.outer(np.arange(6) - own, step)
-            settings = own, y, x, patch, 9 if window > 1 else 4, window, near, far, shifts
+            settings = own, y, x, patch, 9 if window > 1 else 4, window, near, far, shifts, every
             assert tracked(frames, *settings) == list(map(tuple, oracle(frames, *settings)))
 
 

@@ -71,7 +71,7 @@ def _numbers(text: str) -> float | list[float]:
 _numbers.__name__ = "number"  # in argparse's messages
 
 METHODS = {
-    "preview": "a first look: a third of the time of fast",
+    "preview": "a first look: a third of the time of fast, half of it for videos",
     "fast": "thousands of images",
     "standard": "the best choice for most images",
     "best": "the highest quality, if time does not matter",

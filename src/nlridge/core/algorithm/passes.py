@@ -48,11 +48,6 @@ class Pass:
         return {name: value for name, value in vars(self).items() if name != "estimator"}
 
     @property
-    def every(self) -> int:
-        """The distance between the pixels at which patches are compared; 1 if there are other frames."""
-        return self.settings.every if self.frames == ONE_FRAME else 1
-
-    @property
     def nearness(self) -> float:
         """How much nearer patches are preferred; 0 if there are other frames."""
         return self.settings.nearness if self.frames == ONE_FRAME else 0.0
@@ -60,7 +55,7 @@ class Pass:
     @property
     def ignored(self) -> int:
         """The number of rows, and of columns, at the end of a patch that are not compared."""
-        return (self.settings.patch_size - 1) % self.every
+        return (self.settings.patch_size - 1) % self.settings.every
 
     @property
     def widest_window(self) -> int:

@@ -46,7 +46,7 @@ class Step:
     every : int, optional
         Patches are compared at every n-th pixel along both axes, where n is at most `patch_size`. The default is 1: all
         pixels. In the second step, whose guide has little noise, 2 is faster, and often better with one-sided
-        families. Patches of several frames are always compared at all pixels.
+        families.
     nearness : float, optional
         How much nearer patches are preferred to others that are equally similar. A patch r pixels away counts as if the
         square of each of its differences were larger by `nearness` (r / 32)² times the variance of the noise. In a large

@@ -217,7 +217,7 @@ def denoise_block(
             block.xs - left,
             settings.stride,
             patch,
-            pass_.every,
+            settings.every,
             settings.window,
             v[0].reshape(-1),
             np.float32(pass_.nearness),

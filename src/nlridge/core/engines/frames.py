@@ -355,7 +355,7 @@ def _matches(
         *work.block,
         settings.stride,
         settings.patch_size,
-        pass_.every,
+        settings.every,
         settings.window,
         search.near,
         search.far,

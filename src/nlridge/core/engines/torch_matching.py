@@ -78,7 +78,7 @@ def _distances(similar: Tensor, strip: Strip, pass_: Pass, variance: float | Ten
     settings = pass_.settings
     ys, xs = strip.block
     patch, stride, window = settings.patch_size, settings.stride, settings.window
-    every, ignored = pass_.every, pass_.ignored
+    every, ignored = settings.every, pass_.ignored
     radius = window // 2
     top, bottom = int(ys[0]), int(ys[-1]) + patch
     reference_rows = similar[:, strip.images, top:bottom, None]
@@ -138,6 +138,7 @@ def match_across(similar: Tensor, strip: Strip, pass_: Pass, count: int) -> Tens
     """
     height, width = similar.shape[2:]
     search, patch, radius = pass_.frames, pass_.settings.patch_size, pass_.settings.window // 2
+    every = pass_.settings.every
     assert isinstance(strip.searched, list)
     assert strip.shifts is not None
     number, shifts = strip.searched.index(strip.images.start), strip.shifts.tolist()
@@ -170,7 +171,15 @@ def match_across(similar: Tensor, strip: Strip, pass_: Pass, count: int) -> Tens
             y = (still_y + move_y + shift_y).clamp(0, height - patch)
             x = (still_x + move_x + shift_x).clamp(0, width - patch)
             around = pad(similar[:, strip.searched[frame]], (reach,) * 4, value=float(FAR))
-            squares = _compared(_cut(around, y, x, side + patch - 1), references, side)
+            squares = _compared(_cut(around, y, x, side + patch - 1), references, side, every)
+            if every > 1:  # the pixels beyond the frame may be among those that are not compared
+                steps = torch.arange(-reach, reach + 1, device=similar.device)
+                rows, columns = y[:, None] + steps, x[:, None] + steps
+                above, left = (
+                    (rows < 0) | (rows > height - patch),
+                    (columns < 0) | (columns > width - patch),
+                )
+                squares.masked_fill_((above[:, :, None] | left[:, None]).flatten(1), float("inf"))
             distances.append(squares)
             places.append(window(y, x, frame, reach))
             best = squares.argmin(-1)
@@ -189,11 +198,15 @@ def _cut(frame: Tensor, y: Tensor, x: Tensor, side: int) -> Tensor:
     return frame[:, (y[:, None] + steps)[:, :, None], (x[:, None] + steps)[:, None]]
 
 
-def _compared(around: Tensor, references: Tensor, side: int) -> Tensor:
-    """The squared distances between each reference and the patches around it: (references, side * side)."""
+def _compared(around: Tensor, references: Tensor, side: int, every: int) -> Tensor:
+    """The squared distances between each reference and the patches around it: (references, side * side).
+
+    Patches are compared at every `every`-th pixel along both axes.
+    """
     patch = references.shape[-1]
+    compared = references[..., ::every, None, ::every]
     rows = []
     for dy in range(side):
-        patches = around[:, :, dy : dy + patch].unfold(-1, patch, 1)
-        rows.append((patches - references[..., None, :]).square_().sum((0, 2, 4)))
+        patches = around[:, :, dy : dy + patch : every].unfold(-1, patch, 1)[..., ::every]
+        rows.append((patches - compared).square_().sum((0, 2, 4)))
     return torch.cat(rows, dim=1)

@@ -71,8 +71,8 @@ def match_across(
                         vector = (used + row * lanes + column) // LANES
                         offset_of[vector] = corner + row * row_length + column
                         frame_of_vector[vector] = frame
-                if (
-                    every > 1
+                if every > 1 and not (
+                    reach <= y <= height - patch - reach and reach <= x <= width - patch - reach
                 ):  # the pixels beyond the frame may be among those that are not compared
                     for row in range(side):
                         for column in range(side):
