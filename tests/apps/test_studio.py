@@ -286,12 +286,14 @@ def test_first_impressions_come_first_from_coarse_to_fine_or_from_the_middle_on(
     assert [task.stage for task in todo] == ["preview", "glance", "preview", "preview", "noise"]
     assert [task.level for task in todo if task.stage == "preview"] == [3, 2, 1]
     assert {task.rectangle for task in todo if task.stage == "preview"} == {(0, 0, 4000, 3000)}
+    assert {task.method for task in todo if task.stage == "preview"} == {"preview"}
     assert all(is_wanted(task, gallery) for task in todo)
     image.want(view=View(0, (1000, 1000, 1000, 700), 0))
     assert [is_wanted(task, gallery) for task in todo] == [False, True, False, False, True]
     image.glances[0, 0, "auto"] = glance(image.planes(0), "auto")
     todo = list(tasks(image))
     assert [task.stage for task in todo] == ["quick", "quick", "noise"]
+    assert [task.method for task in todo[:2]] == ["preview"] * 2
     assert todo[0].rectangle == (1280, 1024, 512, 512)
     assert todo[1].rectangle == (768, 768, 1280, 1024)
 
@@ -359,7 +361,7 @@ def test_newer_images_interrupt_one_at_a_time(tmp_path):
         other, _ = _looked_at(tmp_path, 32, 32, 1)
         other.measured[0, "auto"] = known
         gallery.add(other)
-        other.want(view=View(0, (0, 0, 32, 32), 0), settings=Settings("fast"))
+        other.want(view=View(0, (0, 0, 32, 32), 0), settings=Settings("preview"))
         worker.changed()
 
     def do(task):
@@ -405,14 +407,14 @@ def test_a_first_impression_does_not_wait_for_work_that_cannot_be_interrupted(
 
 
 def test_a_coarse_impression_is_enlarged_without_seams(tmp_path):
-    from nlridge.apps.studio.images import Preview, result_key
+    from nlridge.apps.studio.images import IMPRESSION, Preview, result_key
     from nlridge.apps.studio.tiles import tile
 
     image, _ = _looked_at(tmp_path, 2048, 4096, 3)
     y, x = np.mgrid[:128, :256].astype(np.float32)
     ramps = np.stack([x / 2, y, x / 4 + y / 4])  # what is between the pixels of a ramp is known
     settings = image.wanted.settings
-    image.preview = Preview(result_key(settings, "fast", True), 0, 4, (0, 0, 4096, 2048), ramps)
+    image.preview = Preview(result_key(settings, IMPRESSION, True), 0, 4, (0, 0, 4096, 2048), ramps)
 
     def shown(column, row):
         data, state = tile(image, "after", 1, 2, column, row, 0, None, (0.0, 255.0))

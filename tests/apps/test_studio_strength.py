@@ -135,4 +135,4 @@ def test_progress_says_how_long_it_will_take(tmp_path, monkeypatch):
     exact = [event for event in said if re.search("standard", event["words"])]
     assert any("left" in event for event in exact)
     assert all(event["left"] >= 0 for event in exact if "left" in event)
-    assert not any("left" in event for event in said if re.search("fast", event["words"]))
+    assert not any("left" in event for event in said if re.search("preview", event["words"]))

@@ -26,6 +26,10 @@ from .results import Result
 _SAMPLE = 2**20  # pixels that black and white are chosen from
 
 
+IMPRESSION = "preview"
+"""The method of first impressions."""
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What the page wants of an image, at one moment."""
@@ -379,7 +383,7 @@ class Opened:
 
 def methods_of(settings: Settings) -> list[str]:
     """Return the methods whose results are shown with these settings."""
-    names = ["fast", settings.method, settings.other]
+    names = [IMPRESSION, settings.method, settings.other]
     return list(dict.fromkeys(name for name in names if name is not None))
 
 

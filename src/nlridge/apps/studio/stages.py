@@ -14,7 +14,7 @@ from .clips import ClipFrames
 from .errors import Cancelled
 from .events import Events
 from .gallery import Gallery
-from .images import Opened, Preview, Wanted, result_key
+from .images import IMPRESSION, Opened, Preview, Wanted, result_key
 from .messages import Rectangle, Settings
 from .opening import as_shown, reading
 from .parts import (
@@ -85,8 +85,8 @@ class Stages:
         place = (*key, task.rectangle)
         if image.reduced is None or image.reduced[0] != place:
             image.reduced = (place, with_noise_of(planes, image.glances[key].prepared))
-        result = denoised(image.reduced[1], settings, "fast", progress)
-        rough = result_key(settings, "fast", True)
+        result = denoised(image.reduced[1], settings, IMPRESSION, progress)
+        rough = result_key(settings, IMPRESSION, True)
         image.preview = Preview(rough, task.frame, task.level, task.rectangle, result)
         self._say_tiles(task, task.rectangle, "fast")
 

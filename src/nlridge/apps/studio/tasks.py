@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .gallery import Gallery
-from .images import Opened, Wanted, methods_of, result_key
+from .images import IMPRESSION, Opened, Wanted, methods_of, result_key
 from .messages import Rectangle, View
 from .parts import Choice, Measured
 from .results import SIDE, Result, snapped
@@ -121,11 +121,11 @@ def _first_impression(image: Opened, wanted: Wanted, view: View) -> Iterator[Tas
     cells = snapped(part, image.size)
     known = known_of(image, frame, settings.noise)
     if _is_reduced(image, view):
-        preview, key = image.preview, result_key(settings, "fast", True)
+        preview, key = image.preview, result_key(settings, IMPRESSION, True)
         for k, level in enumerate(_levels(view)):
             if not (preview and preview.level <= level and preview.covers(key, view)):
                 area = snapped(view.rectangle, image.shown_size, SIDE << level)
-                yield Task("preview", image, wanted, frame, "fast", area, level)
+                yield Task("preview", image, wanted, frame, IMPRESSION, area, level)
             if k == 0 and known is None:
                 yield Task("glance", image, wanted, frame)
         return
@@ -133,9 +133,9 @@ def _first_impression(image: Opened, wanted: Wanted, view: View) -> Iterator[Tas
         if math.prod(image.size) > SMALL:
             yield Task("glance", image, wanted, frame)
         return
-    if settings.method == "fast" and not known.rough and not image.only_whole:
+    if settings.method == IMPRESSION and not known.rough and not image.only_whole:
         return  # the result itself takes no longer
-    names = ["fast", settings.method] if image.together else ["fast"]
+    names = [IMPRESSION, settings.method] if image.together else [IMPRESSION]
     middle = snapped(image.stored(view.middle(SIDE)), image.size)
     for k, name in enumerate(dict.fromkeys(names)):
         for area in (middle, cells) if math.prod(image.size) > _REGION else (cells,):

@@ -11,7 +11,7 @@ from PIL.Image import Resampling
 
 from ...types import Pixels
 from ..display import shades
-from .images import Opened, Preview, result_key
+from .images import IMPRESSION, Opened, Preview, result_key
 from .limits import Limits
 from .messages import Rectangle, View
 from .opening import opened
@@ -132,7 +132,7 @@ def _after(
     if method is None:
         return None
     stored = image.stored(rectangle)
-    for name, rough in ((method, False), (method, True), ("fast", True)):
+    for name, rough in ((method, False), (method, True), (IMPRESSION, True)):
         result = image.results.get(result_key(settings, name, rough))
         if result is not None and result.covers(frame, stored):
             kept = result.overviews if result.done[frame].all() else None
@@ -140,7 +140,7 @@ def _after(
             return pixels, "fast" if rough else "exact"
     preview = image.preview
     view = View(frame, rectangle, level)
-    if preview is None or not preview.covers(result_key(settings, "fast", True), view):
+    if preview is None or not preview.covers(result_key(settings, IMPRESSION, True), view):
         return None
     if level < preview.level:
         return _enlarged(preview, rectangle, level), "coarse"

@@ -16,7 +16,7 @@ from ... import kernels
 from .errors import Cancelled, in_one_sentence
 from .events import Events
 from .gallery import Gallery
-from .images import Opened
+from .images import IMPRESSION, Opened
 from .limits import Limits
 from .stages import Stages, warm_up
 from .tasks import FIRST, URGENT, Pace, Task, is_wanted, tasks, work_after
@@ -38,7 +38,7 @@ class Worker:
         self._changed = threading.Condition()
         self._version = self._looked = 0
         self._closing = False
-        self._cold = ["fast", "standard"]  # methods whose kernels are not loaded yet
+        self._cold = [IMPRESSION, "standard"]  # methods whose kernels are not loaded yet
         self.is_compiling = False
         steps = {"first": self._impress, "studio": self._step, "noise": self._measure_next}
         self._threads = [
@@ -79,7 +79,7 @@ class Worker:
         """Make the next first impression, and return whether there was anything to do."""
         task = self._next(_is_denoising)
         if task is None:
-            return self._cold[:1] == ["fast"] and self._warm_up()
+            return self._cold[:1] == [IMPRESSION] and self._warm_up()
         if task.stage in FIRST:
             self._do(task)
             self.changed()  # the others have waited for it
