@@ -5,7 +5,7 @@ import numpy as np
 from ..core.engines.pool import in_order
 from ..types import Mask, Pixels
 from .doubts import issue
-from .pixels import NoisyPixels
+from .pixels import NoisyPixels, by_value
 from .plan import Plan
 
 # The largest plausible strength of what is removed, relative to the noise. Ideally it is at most 1, but estimates of the
@@ -65,7 +65,7 @@ def _removed(
         if not before.size:
             return 0.0, 0, 0.0
         with np.errstate(all="ignore"):  # a custom model may return anything
-            before, after = plan.noise.stabilise(before), plan.noise.stabilise(after)
+            before, after = (by_value(plan.noise.stabilise, part) for part in (before, after))
             brightest = max(abs(float(end)) for end in (before.min(), before.max()))
             removed = float(np.square((before - after) / level).sum())
         return removed, before.size, brightest

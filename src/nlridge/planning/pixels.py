@@ -4,7 +4,7 @@ Each function treats every pixel alike, so it can be applied to a whole image or
 """
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..core.patches.matching import BRIGHT
 from ..errors import ArgumentError
 from ..noise.gaussian import leaves_units
 from ..noise.poisson import PoissonGaussianNoise
-from ..types import Mask, Pixels, Positions
+from ..types import Array, Mask, Pixels, Positions
 from .channels import Planes
 from .levels import Levels
 from .missing import union
@@ -126,10 +126,8 @@ def _stable(noisy: NoisyPixels, channel: int) -> Image:
     if is_tensor(values):
         stable = values if leaves_units(plan.noise) else applied(plan.noise.stabilise, values)
         stable = stable * as_array_like(scale, stable)
-    elif values.dtype == np.uint8 and values.size > 256:
-        stable = _stable_values(plan, channel, np.arange(256, dtype=np.uint8))[values]
     else:
-        stable = _stable_values(plan, channel, values)
+        stable = by_value(partial(_stable_values, plan, channel), values)
     if noisy.filled is not None:
         stable = _where(noisy.filled[channel], 0, stable)
     if not is_tensor(stable):
@@ -142,6 +140,13 @@ def _stable(noisy: NoisyPixels, channel: int) -> Image:
             f"is {plan.levels[channel]:.4g}",
         )
     return stable if noisy.filled is None else _where(noisy.filled[channel], np.nan, stable)
+
+
+def by_value(function: Callable[[Pixels], Array], values: Pixels) -> Array:
+    """A function of each pixel, computed once for each of the values if there are no more than 256."""
+    if values.dtype != np.uint8 or values.size <= 256:
+        return function(values)
+    return np.asarray(function(np.arange(256, dtype=np.uint8))[values])
 
 
 def _stable_values(plan: Plan, channel: int, values: Pixels) -> Image:
