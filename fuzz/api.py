@@ -42,7 +42,7 @@ class Unclear(Exception):
 
 
 def warm_up() -> None:
-    """Compile all kernels: for images, videos and volumes, for a number and for a map."""
+    """Compile all kernels: for images, videos and volumes, for a number and for a map, and for outliers."""
     torch.set_num_threads(1)
     image = np.random.default_rng(0).normal(100, 10, (3, 16, 16))
     for method in nlridge.method_names():
@@ -58,6 +58,9 @@ def warm_up() -> None:
             nlridge.denoise(image, noise=noise, method=method, channel_axis=0, workers=1)
         nlridge.denoise(image, noise=noise, time_axis=0, workers=1)
     nlridge.estimate_quality(image[0], 10.0, workers=1)
+    hot = np.pad(image[0], 16, "reflect")
+    hot[20, 20] = 1000  # an outlier
+    nlridge.denoise(hot, 10.0, workers=1)
     nlridge.denoise(torch.tensor(image[0], requires_grad=True), 10.0)
 
 
