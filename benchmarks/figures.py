@@ -193,19 +193,19 @@ def _sure(results):
 
 
 def _video(results):
-    rows = []
+    methods, rows = ("preview", *_OWN_METHODS), []
     for name, columns in results["video"].items():
         opencv = [value for key, value in columns.items() if key.startswith("OpenCV")]
         rows.append(
             [
                 name,
-                *(_number(columns, method) for method in _OWN_METHODS),
+                *(_number(columns, method) for method in methods),
                 _number(columns, "frame by frame, standard"),
                 f"{max(opencv):.2f}" if opencv else "",
                 _number(columns, "bm4d package") if "bm4d package" in columns else "",
             ]
         )
-    return ["", *map(_label, _OWN_METHODS), "frame by frame", "OpenCV", "`bm4d`"], rows
+    return ["", *map(_label, methods), "frame by frame", "OpenCV", "`bm4d`"], rows
 
 
 def _raw(results):

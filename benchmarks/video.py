@@ -130,6 +130,8 @@ def _compare(what, truths, rows, options):
     if not truths:
         print(f"\n{what}: none in DATA")
         return
+    if options.methods:
+        rows = {name: rows[name] for name in rows if name in (*options.methods, _ALONE)}
     for call in rows.values():  # compile and load
         call(with_noise(truths[0][:8, :64, :64], 20, 0), 20, 2)
     for sigma in options.video_sigma:

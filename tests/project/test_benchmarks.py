@@ -165,6 +165,7 @@ def test_the_benchmark_of_videos_runs_without_other_packages(tmp_path, capsys, m
         video_method="fast",
         repeat=1,
         data=tmp_path,
+        methods=None,
     )
     monkeypatch.setattr(video, "_STREAM", video._STREAM.replace("1080", "60").replace("1920", "70"))
     video.run(options)
@@ -174,6 +175,10 @@ def test_the_benchmark_of_videos_runs_without_other_packages(tmp_path, capsys, m
     assert printed.count("not installed") == 3
     assert re.search(r"best: least margin [+-][\d.]+ dB \(three frames\)", printed)
     assert re.search(r"peak memory \d+ MB after 50 frames, \d+ MB in the end", printed)
+    options.video, options.methods = ["clips"], ["preview"]
+    video.run(options)
+    rows = re.findall(r"^\| ([a-z, ]+) \| [\d.]+ \| [+-]", capsys.readouterr().out, re.M)
+    assert rows == ["preview", "frame by frame, standard"] * 2
 
 
 def test_a_change_that_costs_time_is_found(tmp_path, monkeypatch, capsys):
