@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from PIL import Image
+from skimage import data
 
 import nlridge
 from nlridge.noise import Noise
@@ -237,6 +238,12 @@ def test_strong_texture_is_not_taken_to_be_noise():
     contrast = np.exp(0.3 * np.sin(x / 50) * np.cos(y / 40))
     fur = 110 + 22 * contrast * correlated(x.shape, 0.8)
     assert estimate(np.rint(fur).clip(0, 255)[None]).probability < 0.5
+
+
+@pytest.mark.parametrize("name", ["grass", "gravel"])
+def test_photographs_of_texture_alone_are_not_taken_to_be_noise(name):
+    photograph = getattr(data, name)()[:256, :320]
+    assert estimate(photograph[None].astype(float)).probability < 0.3
 
 
 @pytest.mark.slow
